@@ -12,7 +12,7 @@ use stwo::core::fields::m31::P;
 use crate::gains::Gains;
 use crate::model::{
     range, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, PostNorm,
-    RowClass, StreamShift, MIN_WEIGHT_BITS,
+    RowClass, StreamShift, MAX_ENTRIES, MIN_WEIGHT_BITS,
 };
 use crate::reranker;
 use crate::semantics::{norm_bound, ROPE_BITS, RSQRT_BITS};
@@ -488,6 +488,13 @@ impl ModelParams {
                 expected: config.layers,
             });
         }
+        let entries = self.entries() as u64;
+        range(
+            "entries of all lists of shifts, gains and biases",
+            entries,
+            0,
+            MAX_ENTRIES as u64,
+        )?;
         small("embed exponent", i32::from(self.embed_exponent), 0, 13)?;
         if let Some(token) = self.leading.token {
             range("token of leading rows", token.into(), 0, config.vocab as u64 - 1)?;

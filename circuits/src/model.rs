@@ -43,6 +43,8 @@ pub const MAX_CONTEXT: usize = 1 << 13;
 /// Most weights of rotations, one for every layer, token row and pair of a head, where layers have gains of their own: a verifier makes
 /// them all.
 const MAX_TURNS: usize = 1 << 23;
+/// Most entries of all lists of a key together ([`ModelParams::entries`]): a verifier goes over each of them several times.
+pub const MAX_ENTRIES: usize = 1 << 25;
 
 /// Architecture of a model, as its family reads it from `config.json`. Dimensions are the real, unpadded ones.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -432,6 +432,30 @@ impl ModelParams {
         }
     }
 
+    /// Entries of all lists of shifts, gains, biases and exponents.
+    pub fn entries(&self) -> usize {
+        let layer = |own: &LayerParams| {
+            let shifts = [
+                &own.norm_attn.shift,
+                &own.q,
+                &own.k,
+                &own.v,
+                &own.o.body,
+                &own.norm_mlp.shift,
+            ];
+            let shifts = shifts.into_iter().chain([&own.gate, &own.up, &own.down.body]);
+            let heads = own.head_norms.iter().flat_map(|own| [&own.q, &own.k]);
+            let outputs = own.post_norms.iter().flat_map(|own| [&own.attn, &own.mlp]);
+            let outputs = outputs.flat_map(|own| [&own.norm.shift, &own.sum.body]);
+            let shifts = shifts.chain(outputs).map(|own| own.0.len()).sum::<usize>();
+            shifts + heads.map(|own| own.gains.len()).sum::<usize>()
+        };
+        let ends = [&self.embed.body, &self.head, &self.norm_final.shift];
+        let ends = ends.map(|own| own.0.len()).iter().sum::<usize>() + self.exponents.len();
+        let biases = self.biases.iter().map(Vec::len).sum::<usize>();
+        ends + biases + self.layers.iter().map(layer).sum::<usize>()
+    }
+
     /// The norm of the heads that a matmul makes; none where heads are not normed.
     pub fn head_norm(&self, kind: MatmulKind, layer: usize) -> Option<&HeadNorm> {
         self.layers.get(layer)?.head_norms.as_ref()?.of(kind)

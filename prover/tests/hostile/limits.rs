@@ -34,7 +34,7 @@ static PEAK: PeakAlloc = PeakAlloc;
 const SIZE: usize = 10 << 20;
 /// Of the processor.
 const TIME: Duration = Duration::from_secs(5);
-const MEMORY: usize = 1 << 30;
+pub const MEMORY: usize = 1 << 30;
 /// What decoding may take for every byte that it is given.
 const PER_BYTE: usize = 8;
 /// What it may set aside for lengths that are only claimed: a megabyte for each sequence that another one is in.
@@ -48,7 +48,7 @@ pub fn alone() -> RwLockWriteGuard<'static, ()> {
 }
 
 /// Runs something within the limits; `memory` is what it may hold on top of what there is.
-fn measured<T>(name: &str, memory: usize, work: impl FnOnce() -> T) -> T {
+pub fn measured<T>(name: &str, memory: usize, work: impl FnOnce() -> T) -> T {
     let before = PEAK.current_usage();
     PEAK.reset_peak_usage();
     let start = processor_time();
@@ -353,7 +353,7 @@ pub fn widened(k: &mut ModelKey, hidden: usize) {
 }
 
 /// Every norm has other shifts, so that none share the weights of their channels.
-pub fn with_own_shifts(k: &mut ModelKey) {
+fn with_own_shifts(k: &mut ModelKey) {
     let layers = k.params.layers.iter_mut();
     let norms = layers.flat_map(|layer| [&mut layer.norm_attn, &mut layer.norm_mlp]);
     for (i, norm) in norms.chain([&mut k.params.norm_final]).enumerate() {
