@@ -63,6 +63,8 @@ fn shifts_of_updates(key: &mut ModelKey, layers: usize) {
 /// Shifts of Gate and Up.
 fn shifts_of_gates(key: &mut ModelKey, layers: usize) {
     key.config.ff = 1 << 16;
+    // So long columns have room for so many bits.
+    key.params.weight_bits = [6; KINDS];
     deepened(key, layers);
     for (l, layer) in key.params.layers.iter_mut().enumerate() {
         layer.gate = own_list(6, 5, key.config.ff, 2 * l);
@@ -130,7 +132,7 @@ fn gains_of_encoder(key: &mut ModelKey, layers: usize) {
     }
 }
 
-/// The key made larger, as it is read back. Its norms are those of weights of 1, whatever its weights are.
+/// The key made larger, as it is read back. Its norms are said to be small, whatever its weights are.
 fn enlarged(own: &ModelKey, enlarge: impl Fn(&mut ModelKey)) -> Result<ModelKey, KeyError> {
     let mut key = own.clone();
     (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, [8; KINDS]);
@@ -138,7 +140,7 @@ fn enlarged(own: &ModelKey, enlarge: impl Fn(&mut ModelKey)) -> Result<ModelKey,
     enlarge(&mut key);
     key.params = key.params.with_largest_norms(&key.config);
     for norms in &mut key.params.columns {
-        norms.l1 /= 127;
+        norms.l1 = (norms.l1 / 1000).max(1);
         norms.square = norms.l1;
     }
     key.weights.tiles = key.config.total_tiles();
