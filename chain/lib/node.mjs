@@ -19,7 +19,12 @@ function freePort() {
 /** The chain of every node here. */
 export const CHAIN_ID = "31337";
 
-/** Starts a node; `rpc(method, ...params)` calls it, others find it at `url`, `stop()` ends it. */
+/** How often a receipt is asked for. */
+const TRIES = 2000;
+
+/**
+ * Starts a node; `rpc(method, ...params)` calls it, `receiptOf(transaction)` sends and waits, others find it at `url`, `stop()` ends it.
+ */
 export async function start() {
   const port = await freePort();
   // A transaction of the last rules has 2^24 gas at most. Parts are called here, without a transaction and without that limit.
@@ -41,5 +46,16 @@ export async function start() {
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
   }
-  return { rpc, url: `http://127.0.0.1:${port}`, stop: () => child.kill() };
+  const receiptOf = async (transaction) => {
+    const sent = await rpc("eth_sendTransaction", transaction);
+    for (let tries = 1; tries <= TRIES; tries++) {
+      const receipt = await rpc("eth_getTransactionReceipt", sent);
+      if (receipt) return receipt;
+      // After a revert to an earlier state the node may leave a transaction where it is.
+      if (tries % 100 === 0) await rpc("evm_mine");
+      await new Promise((resolve) => setTimeout(resolve, Math.min(tries, 20)));
+    }
+    throw new Error(`the node does not mine ${sent}`);
+  };
+  return { rpc, receiptOf, url: `http://127.0.0.1:${port}`, stop: () => child.kill() };
 }

@@ -44,19 +44,11 @@ let failures = 0;
 try {
   const [from] = await node.rpc("eth_accounts");
   for (const harness of harnesses) {
-    const sent = await node.rpc("eth_sendTransaction", { from, data: harness.code, gas: "0x3b9aca0" });
-    let receipt = null;
-    while (!receipt) receipt = await node.rpc("eth_getTransactionReceipt", sent);
+    const receipt = await node.receiptOf({ from, data: harness.code, gas: "0x3b9aca0" });
     if (receipt.status !== "0x1") throw new Error("a harness is not deployed");
     harness.address = receipt.contractAddress;
   }
-  const receiptOf = async (transaction) => {
-    const sent = await node.rpc("eth_sendTransaction", { from, gas: "0x3b9aca0", ...transaction });
-    for (;;) {
-      const receipt = await node.rpc("eth_getTransactionReceipt", sent);
-      if (receipt) return receipt;
-    }
-  };
+  const receiptOf = (transaction) => node.receiptOf({ from, gas: "0x3b9aca0", ...transaction });
   const pages = compile("contracts/Pages.sol", "Pages");
   const { contractAddress: library } = await receiptOf({ data: pages.code });
   /** Where pages are, stored first. */

@@ -31,11 +31,8 @@ const forged = (hex) => {
 try {
   const [owner, stranger] = await node.rpc("eth_accounts");
   const send = async (from, to, input, value = "0x0") => {
-    const sent = await node.rpc("eth_sendTransaction", { from, to, value, data: `0x${input}`, gas: `0x${GAS.toString(16)}` });
-    for (;;) {
-      const receipt = await node.rpc("eth_getTransactionReceipt", sent);
-      if (receipt) return { done: receipt.status === "0x1", gas: Number(receipt.gasUsed), address: receipt.contractAddress };
-    }
+    const receipt = await node.receiptOf({ from, to, value, data: `0x${input}`, gas: `0x${GAS.toString(16)}` });
+    return { done: receipt.status === "0x1", gas: Number(receipt.gasUsed), address: receipt.contractAddress };
   };
   const call = async (from, to, input) => (await node.rpc("eth_call", { from, to, data: `0x${input}`, gas: `0x${GAS.toString(16)}` }, "latest")).slice(2);
   const deploy = async (code, ...args) => (await send(owner, undefined, code.slice(2) + args.map(word).join(""))).address;

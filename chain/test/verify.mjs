@@ -38,13 +38,7 @@ let refused = 0;
 let all = 0;
 try {
   const [from, other] = await node.rpc("eth_accounts");
-  const receiptOf = async (transaction) => {
-    const sent = await node.rpc("eth_sendTransaction", { from, ...transaction });
-    for (;;) {
-      const receipt = await node.rpc("eth_getTransactionReceipt", sent);
-      if (receipt) return receipt;
-    }
-  };
+  const receiptOf = (transaction) => node.receiptOf({ from, ...transaction });
   const deploy = async (code, ...args) => {
     const { contractAddress, status } = await receiptOf({ data: code + args.map(word).join(""), gas: "0x1000000" });
     if (status !== "0x1") throw new Error("a contract is not deployed");

@@ -140,7 +140,7 @@ fn enlarged(own: &ModelKey, enlarge: impl Fn(&mut ModelKey)) -> Result<ModelKey,
     enlarge(&mut key);
     key.params = key.params.with_largest_norms(&key.config);
     for norms in &mut key.params.columns {
-        norms.l1 = (norms.l1 / 1000).max(1);
+        norms.l1 = norms.l1.div_ceil(1000);
         norms.square = norms.l1;
     }
     key.weights.tiles = key.config.total_tiles();
