@@ -96,7 +96,9 @@ fn gains_of_outputs(key: &mut ModelKey, layers: usize) {
     }
     with_gains(key, |state| match state % 2 {
         0 => Vec::new(),
-        _ => (0..WIDTH).map(|c| 1 << 12 | (7 * c + state) as i32 % 4096).collect(),
+        _ => (0..WIDTH)
+            .map(|c| (1 << 12) | ((7 * c + state) as i32 % 4096))
+            .collect(),
     });
 }
 
