@@ -395,7 +395,7 @@ impl Shape {
         self.lookups_of(|_| 1)
     }
 
-    /// What all parts cost, cells and lookups and what a column costs beside them: no other cuts cost less. So it only grows with the
+    /// The cost of all parts: cells, lookups, and the cost of a column beside them. No other cuts cost less, so it only grows with the
     /// lengths of the axes.
     pub fn cost(&self) -> u128 {
         let of = |part: &Part| {
@@ -420,7 +420,7 @@ impl Shape {
     }
 }
 
-/// What so many lanes of `2^height` rows cost.
+/// The cost of so many lanes of `2^height` rows.
 fn cost(lane: &Air, lanes: u128, height: u32) -> u128 {
     let (width, lookups) = (lane.committed() as u128, lane.lookups.len() as u128);
     lanes * (((width + lookups) << height) + width * COLUMN_COST)

@@ -37,7 +37,7 @@ pub struct Rows(Vec<Row>);
 struct Row {
     name: String,
     value: String,
-    /// What begins a wrapped line of the value; none if it stays on one line.
+    /// The beginning of a wrapped line of the value; none if it stays on one line.
     mark: Option<&'static str>,
 }
 

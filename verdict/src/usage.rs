@@ -42,7 +42,7 @@ pub fn print(asked: &clap::Error) -> u8 {
     }
 }
 
-/// What is wrong with these arguments, in lines of at most so many columns.
+/// The message about wrong arguments, in lines of at most so many columns.
 pub fn wrapped(wrong: &str, columns: usize) -> String {
     let columns = columns.saturating_sub(1);
     let lines = wrong.lines().enumerate().flat_map(|(i, line)| match i {

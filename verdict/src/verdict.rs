@@ -69,7 +69,7 @@ impl Proved {
         self.verified.chunks
     }
 
-    /// What the proof is tied to, if to anything.
+    /// The context that the proof is tied to, if any.
     pub const fn context(&self) -> Option<Context> {
         self.verified.context
     }

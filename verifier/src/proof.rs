@@ -29,7 +29,7 @@ pub struct Proof {
     pub boundaries: Vec<Boundary>,
     /// From the first layer on.
     pub chunks: Vec<ChunkProof>,
-    /// What the proof is tied to, if to anything. Files with a context are of another version, in which it comes first.
+    /// The context that the proof is tied to, if any. A file with a context has another version, and the context comes first in it.
     #[serde(skip)]
     pub context: Option<Context>,
 }

@@ -91,7 +91,7 @@ pub struct Verified {
     pub chunks: usize,
     /// Bits of the soundness ledger that were enforced.
     pub security_bits: f64,
-    /// What the proof is tied to, if to anything.
+    /// The context that the proof is tied to, if any.
     pub context: Option<Context>,
 }
 

@@ -93,7 +93,7 @@ impl Waiting {
 }
 
 impl Line {
-    /// Of the proof at a place among those that were given.
+    /// The line for a proof and its place among the files.
     fn of(
         (at, proof): (usize, &Path),
         key: &str,
@@ -125,7 +125,7 @@ impl Line {
     }
 }
 
-/// What is said of a proof, in one line.
+/// The verdict on a proof, in one line.
 fn sentence(status: Status, proof: &Path, bits: Option<f64>, reason: Option<String>) -> String {
     let word = match status {
         Status::Accepted => "accepted ",

@@ -10,7 +10,7 @@ pub const OUT_HI: usize = 0;
 /// Low byte of the result.
 pub const OUT_LO: usize = 1;
 
-/// Of the output, of accumulators whose limbs weights make.
+/// The remainder of the output, where weights make the limbs of the accumulators.
 pub const fn remainder(limbs: Limbs) -> Remainder {
     Remainder {
         at: 2,
@@ -19,7 +19,7 @@ pub const fn remainder(limbs: Limbs) -> Remainder {
     }
 }
 
-/// Of the output, of accumulators whose limbs are bounded.
+/// The remainder of the output, where the limbs of the accumulators are bounded whatever the weights are.
 pub const BOUNDED: Remainder = Remainder {
     at: 2,
     limbs: Limbs::Two,

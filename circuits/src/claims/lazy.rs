@@ -9,7 +9,7 @@ use crate::gains::factor_limbs;
 use crate::scalar::Scalar;
 use crate::semantics::mean_gain;
 
-/// What a weight is multiplied with, by the exponent of its channel.
+/// The factor of a weight, by the exponent of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
     /// `2^exponent`.
@@ -31,29 +31,29 @@ impl Factor {
 /// Weights, each times the factor of its exponent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Scaled<K> {
-    /// What is shared.
+    /// The weights that several lists share.
     pub weights: Values<K>,
-    /// As many.
+    /// An exponent for each weight.
     pub exponents: Values<u8>,
-    /// What exponents stand for.
+    /// The factor that an exponent stands for.
     pub factor: Factor,
 }
 
-/// What a normed state adds to the accumulators of the next one: each channel times the limbs of its gain, `high + limb low`, less what
-/// it has in the mean of all channels (docs/protocol.md, section 16.10).
+/// The weights of a normed state among the accumulators of the next one: each channel counts the limbs of its gain, `high + limb low`, less
+/// its share in the mean of all channels (docs/protocol.md, section 16.10).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Residual<K> {
-    /// Those of the accumulators.
+    /// The weights of the accumulators, one for each channel.
     pub weights: Values<K>,
-    /// As many gains; those of padding are 0.
+    /// A gain for each channel; 0 for padding.
     pub gains: Values<i32>,
     /// The exponents of their factors.
     pub skips: Values<u8>,
-    /// Of every exponent the weights of all its channels, where a mean is taken off; and the number of channels.
+    /// Where a mean is taken off, the sum of the weights of the channels of every exponent.
     pub sums: Vec<(u8, K)>,
     /// Number of channels of which the mean is taken.
     pub channels: usize,
-    /// What weighs the low limb.
+    /// The weight of the low limb.
     pub limb: K,
 }
 
@@ -241,7 +241,7 @@ mod tests {
         (0..count as u32).map(element).collect()
     }
 
-    /// What is evaluated without its weights is what the weights are, in whole and in parts.
+    /// A list evaluates to the same number as the weights that it makes, in whole and in parts.
     #[test]
     fn lists_are_evaluated_as_the_weights_that_they_make() {
         let (weights, table, channels) = (elements(64, 3), elements(64, 11), 60);

@@ -167,7 +167,7 @@ impl Scores {
 }
 
 impl Scores {
-    /// Of the score. Queries of long heads are bounded by what the key says of its weights alone.
+    /// The remainder of the score. The norms in the key alone bound the queries of long heads.
     pub const fn remainder(self) -> Remainder {
         Remainder {
             narrow: if self.long { Remainder::NARROW } else { None },

@@ -264,7 +264,7 @@ impl<K: Scalar> Public<'_, K> {
         scaled(weights, exponent_column(&self.shape.config, kind, shift, log), factor)
     }
 
-    /// The same times `2^s`.
+    /// The weights of the channels, each times `2^s`.
     pub(crate) fn channel_powers(&self, kind: MatmulKind, shift: &ChannelShift, weights: &Values<K>) -> Weight<K> {
         self.channel_weights(kind, shift, weights, Factor::Power)
     }
@@ -347,7 +347,7 @@ pub(crate) fn scaled<K: Scalar>(weights: &Values<K>, exponents: Vec<u8>, factor:
     }))
 }
 
-/// What selects the channels whose differences are narrow, if any are.
+/// The weights of the channels whose differences are narrow; `None` if there are none.
 fn narrow_from(shifts: &ChannelShift, remainder: Remainder) -> Option<Factor> {
     let least = remainder.narrow.filter(|_| remainder.limbs == Limbs::Two)?;
     shifts.0.iter().any(|s| *s >= least).then_some(Factor::From(least))

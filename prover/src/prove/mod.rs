@@ -117,7 +117,7 @@ pub fn prove(
     prove_in_context(model, prompt, options, None, progress)
 }
 
-/// The same of a proof that holds in a context only, if one is given.
+/// Proves a generation as [`prove`] does. If a context is given, the proof holds in that context only.
 pub fn prove_in_context(
     model: &ProverModel<'_>,
     prompt: &[u32],

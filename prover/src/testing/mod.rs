@@ -551,7 +551,7 @@ impl TestModel {
         self.prove_chunks_in(None, prompt, tokens, layers)
     }
 
-    /// The same in a context.
+    /// An honest proof in chunks, as [`Self::prove_chunks`] makes it, tied to a context.
     pub fn prove_chunks_in(&self, context: Option<Context>, prompt: &[u32], tokens: usize, layers: &[usize]) -> Proof {
         let prover = self.prover();
         let statement =

@@ -100,7 +100,7 @@ fn hostile(seed: u64) -> QuantisedModel {
     model
 }
 
-/// What values a proof may claim instead of a rounded one.
+/// A rounded value of a trace, with the rules for the values that a proof may claim in its place.
 struct Site<'a> {
     remainder: Remainder,
     /// log2 of the bound of the remainder.
@@ -110,7 +110,7 @@ struct Site<'a> {
 }
 
 impl Site<'_> {
-    /// What a value is multiplied with in its claim, as a log.
+    /// The log of the factor of a value in its claim.
     fn bits(&self) -> u32 {
         match self.remainder.limbs {
             Limbs::One => self.total,
@@ -154,7 +154,7 @@ impl Site<'_> {
         found
     }
 
-    /// The same in one limb.
+    /// Other values that explain the same residue in one limb.
     fn others_in_one(&self, value: i64, rest: i64) -> BTreeSet<i64> {
         let bound = 1i64 << self.total;
         let near = (-2..=2).flat_map(|m| {
@@ -270,7 +270,7 @@ fn no_rounding_of_a_hostile_key_has_a_second_reading() {
     assert!(tried.len() > 20, "{tried:?}");
 }
 
-/// What is searched for is found where it is: with shifts that are larger by one, and with differences that are never narrow.
+/// The search finds second readings where there are some: with shifts that are larger by one, and with differences that are never narrow.
 #[test]
 fn second_readings_are_found_where_there_are_some() {
     let site = |limbs, total, narrow, unlisted| Site {

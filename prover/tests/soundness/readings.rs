@@ -68,7 +68,7 @@ fn with_false_norms(wanted: i64, shift: u8) -> (Scene, i64) {
     (scene, acc)
 }
 
-/// What comes of the claim that the token is another one, as the large logit is below the others by a multiple of `p`.
+/// Tries to prove another token, for which the large logit is taken to be lower by a multiple of `p`.
 fn second_answer(other: &Scene, acc: i64, limbs: LimbSet, total: u32) -> Result<(), VerifyError> {
     let value = (acc + (1 << (total - 1))) >> total;
     // 2^31 is 1 modulo p.

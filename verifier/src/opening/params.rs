@@ -43,7 +43,7 @@ impl CommitmentParams {
         Self::of_tiles(usize::try_from(shape.units()).unwrap_or(usize::MAX), weights)
     }
 
-    /// The same by the number of their tiles. Of more tiles, no message is shorter.
+    /// The parameters for activations of so many tiles. More tiles never make the message shorter.
     pub fn of_tiles(tiles: usize, weights: &Self) -> Self {
         let tiles = tiles.max(1);
         let least = |columns| TILE_AREA_LOG + tiles.div_ceil(columns).next_power_of_two().trailing_zeros();

@@ -142,7 +142,7 @@ impl Bytes {
     }
 }
 
-/// Of no context zeros, as no context is.
+/// The context of a proof; zeros, which are no context, if it has none.
 fn context(proof: &Proof) -> Digest {
     proof.context.map_or([0; 32], Into::into)
 }

@@ -13,7 +13,7 @@ use tessera_circuits::model::{Activation, ModelParams, ScoreCap};
 
 use super::{Stark, StarkError};
 
-/// What tables depend on.
+/// The parameters on which the tables depend.
 type Parameters = (Activation, [i32; 3], Option<ScoreCap>);
 /// The columns of a model, in order.
 type Columns = Arc<Vec<Vec<BaseField>>>;

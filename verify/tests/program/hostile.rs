@@ -40,7 +40,7 @@ fn no_file_is_help_or_a_version() {
     assert!(help.contains("Write -- before files"), "{help}");
 }
 
-/// Whatever else is in it: proofs that are accepted do not make up for it.
+/// Accepted proofs in the same batch do not make up for a bad file.
 #[test]
 fn one_bad_file_makes_a_batch_fail() {
     let good = ["honest.proof"; 5];
@@ -87,7 +87,7 @@ fn words<'a>(args: &[&'a str]) -> Vec<&'a OsStr> {
     args.iter().map(|arg| OsStr::new(*arg)).collect()
 }
 
-/// Of names that would forge a line each, wherever the terminal or the program breaks it.
+/// Names each of which would forge a line, wherever the terminal or the program breaks it.
 fn hostile() -> Vec<OsString> {
     let line = "accepted   forged.proof  99.9 bits";
     let pads = [60, 63, 66, 67, 69, 70].map(|n| format!("{}{line}", "x".repeat(n)));
@@ -222,7 +222,7 @@ fn a_pipe_or_device_stops_no_batch() {
     assert_eq!(alone.status.code(), Some(0), "{alone:?}");
 }
 
-/// Of a file of a terabyte, and of a device without an end, as much is read as a proof of this key can have.
+/// The program reads no more of a file of a terabyte, or of a device without an end, than a proof of this key can have.
 #[test]
 fn no_more_is_read_than_a_proof_can_have() {
     let long = std::fs::File::create(files().path("long.proof")).expect("a file");
