@@ -185,13 +185,29 @@ pub fn story(text: &str, columns: usize) -> String {
     format!("\"{}\"", lines.collect::<Vec<_>>().join("\n"))
 }
 
-/// An escape as a whole, or a character with its marks; and its columns.
+/// The most columns in which a terminal draws a character. Terminals differ on signs that are ambiguous, on marks, which some draw beside
+/// the letter, and on halves of flags.
+fn widest(c: char) -> usize {
+    match c {
+        '\u{302e}' | '\u{302f}' | '\u{16ff0}' | '\u{16ff1}' | '\u{1f1e6}'..='\u{1f1ff}' => 2,
+        c => c.width_cjk().unwrap_or(1).max(1),
+    }
+}
+
+/// Bytes of the escape of a character by its number that a text begins with; none if it begins with something else.
+fn numbered(text: &str) -> Option<usize> {
+    let digits = text.strip_prefix("\\u{")?.split_once('}')?.0;
+    let escape = (1..=6).contains(&digits.len()) && digits.bytes().all(|c| c.is_ascii_hexdigit());
+    escape.then_some("\\u{}".len() + digits.len())
+}
+
+/// An escape as a whole, or a character with its marks; and the most columns that it takes.
 fn units(line: &str) -> impl Iterator<Item = (&str, usize)> {
     let mut rest = line;
     std::iter::from_fn(move || {
         let first = rest.chars().next()?;
-        let bytes = if rest.starts_with("\\u{") {
-            rest.find('}').map_or(rest.len(), |end| end + 1)
+        let bytes = if let Some(bytes) = numbered(rest) {
+            bytes
         } else if first == '\\' {
             1 + rest.chars().nth(1).map_or(0, char::len_utf8)
         } else {
@@ -201,8 +217,7 @@ fn units(line: &str) -> impl Iterator<Item = (&str, usize)> {
         };
         let (unit, after) = rest.split_at(bytes);
         rest = after;
-        // Some terminals draw what is ambiguous in two columns.
-        Some((unit, unit.chars().map(|c| c.width_cjk().unwrap_or(1)).sum()))
+        Some((unit, unit.chars().map(widest).sum()))
     })
 }
 

@@ -17,12 +17,12 @@ pub enum Usage {
     Wrong(String),
 }
 
-/// Reads arguments, the name of the program first.
+/// Reads arguments, the name of the program first. Behind `--` stand files alone, so that `-` is the file of this name there.
 ///
 /// # Errors
 /// If there is no work in them.
 pub fn parse<P: Parser>(args: &[OsString]) -> Result<P, Usage> {
-    P::try_parse_from(args).map_err(|error| match error.kind() {
+    P::try_parse_from(as_files(args)).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             match stands_alone(&P::command(), args.get(1..).unwrap_or_default()) {
                 true => Usage::Asked(error),
@@ -31,6 +31,20 @@ pub fn parse<P: Parser>(args: &[OsString]) -> Result<P, Usage> {
         }
         _ => Usage::Wrong(escaped(error)),
     })
+}
+
+fn as_files(args: &[OsString]) -> Vec<OsString> {
+    let mut behind = false;
+    let own = |arg: &OsString| {
+        let file = behind && arg == "-";
+        behind |= arg == "--";
+        if file {
+            "./-".into()
+        } else {
+            arg.clone()
+        }
+    };
+    args.iter().map(own).collect()
 }
 
 /// Prints help or the version; returns the exit status.

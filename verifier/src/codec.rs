@@ -69,6 +69,20 @@ impl FileKind {
         }
     }
 
+    /// The versions that are read, for people.
+    fn versions(self) -> String {
+        match self {
+            Self::Proof | Self::ProofInContext => {
+                format!(
+                    "versions {} and {}",
+                    Self::Proof.version(),
+                    Self::ProofInContext.version()
+                )
+            }
+            Self::Chunk | Self::Key => format!("version {}", self.version()),
+        }
+    }
+
     /// Whether the bytes say of themselves that they are a file of this kind and version.
     pub fn is_said_by(self, bytes: &[u8]) -> bool {
         let version = self.version().to_le_bytes();
@@ -83,6 +97,14 @@ impl FileKind {
             Self::Proof | Self::ProofInContext | Self::Chunk => PROOF_LIMIT,
             Self::Key => KEY_LIMIT,
         }
+    }
+}
+
+/// The way out for somebody who has a file of another version.
+const fn advice(got: u32, supported: u32) -> &'static str {
+    match got < supported {
+        true => "ask for one that is made with this version of Tessera, or read it with an older one",
+        false => "read it with a newer version of Tessera",
     }
 }
 
@@ -104,7 +126,7 @@ impl fmt::Display for FileKind {
 pub enum CodecError {
     #[error("not a {kind} file: it starts with \"{}\"", got.escape_ascii())]
     Magic { kind: FileKind, got: [u8; MAGIC_LEN] },
-    #[error("{kind} file of version {got}, this program reads version {supported}")]
+    #[error("{kind} file of version {got}, but this program reads {}; {}", kind.versions(), advice(*got, *supported))]
     Version { kind: FileKind, got: u32, supported: u32 },
     #[error("{kind} file ends early")]
     Truncated { kind: FileKind },
@@ -254,6 +276,10 @@ fn decode_error(kind: FileKind, error: &DecodeError) -> CodecError {
         DecodeError::LimitExceeded => CodecError::ClaimTooLarge {
             kind,
             limit: kind.limit(),
+        },
+        DecodeError::OtherString(reason) => CodecError::Malformed {
+            kind,
+            reason: reason.clone(),
         },
         other => CodecError::Malformed {
             kind,

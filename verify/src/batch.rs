@@ -117,23 +117,33 @@ impl Line {
         };
         json.insert("index".to_owned(), json!(at));
         json.insert("proof".to_owned(), json!(shown::spelled(proof)));
+        let context = json.get("context").and_then(Value::as_str).map(str::to_owned);
         let text = match columns {
             None => Value::Object(json).to_string(),
-            Some(columns) => wrapped(&sentence(status, proof, bits, reason), columns),
+            Some(columns) => wrapped(&sentence(status, proof, bits, context, reason), columns),
         };
         Self { status, bits, text }
     }
 }
 
 /// The verdict on a proof, in one line.
-fn sentence(status: Status, proof: &Path, bits: Option<f64>, reason: Option<String>) -> String {
+fn sentence(
+    status: Status,
+    proof: &Path,
+    bits: Option<f64>,
+    context: Option<String>,
+    reason: Option<String>,
+) -> String {
     let word = match status {
         Status::Accepted => "accepted ",
         Status::Rejected => "rejected ",
         Status::Undecided => "undecided",
     };
     let what = match bits {
-        Some(bits) => format!("{bits:.1} bits"),
+        Some(bits) => match context {
+            Some(context) => format!("{bits:.1} bits  context {context}"),
+            None => format!("{bits:.1} bits"),
+        },
         None => shown::line(&reason.unwrap_or_default()),
     };
     format!("{word}  {}  {what}", shown::path(proof))

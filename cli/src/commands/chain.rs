@@ -7,7 +7,6 @@ use std::path::Path;
 use serde_json::{json, Value};
 use tessera_circuits::model::ModelConfig;
 use tessera_prover::prove::stark::tables_root;
-use tessera_prover::support::files;
 use tessera_verdict::rows::{bytes, count, Rows};
 use tessera_verdict::{input, mistaken};
 use tessera_verifier::codec::FileKind;
@@ -19,6 +18,7 @@ use tessera_verifier::suite::Suite;
 use tessera_verifier::verify::PROTOCOL;
 
 use super::given;
+use super::planned::output_beside;
 use crate::args::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 use crate::printer::{Failure, Report};
 
@@ -120,9 +120,10 @@ fn shown(own: &Planned) -> Result<Rows, Failure> {
 }
 
 fn register(args: &RegisterArgs) -> Result<Report, Failure> {
+    let out = output_beside(&args.out, [&args.plan.key])?;
     let mut own = planned(&args.plan)?;
     let content = program(&own.plan, own.plan.header(&own.key)?, own.id);
-    files::write(&args.out, content.to_string().as_bytes())?;
+    out.write(content.to_string().as_bytes())?;
     let rows = shown(&own)?.path("program", &args.out);
     own.json["out"] = json!(args.out.display().to_string());
     Ok(Report::done(rows.to_string(), own.json))
@@ -159,6 +160,7 @@ fn part_json(part: &Part) -> Value {
 }
 
 fn pack(args: &PackArgs) -> Result<Report, Failure> {
+    let out = output_beside(&args.out, [&args.key, &args.proof])?;
     let own = packed(&args.key, &args.proof)?;
     let [prompt, output, context] = [own.statement[0], own.statement[1], own.context].map(hex::encode);
     let mut content = program(&own.plan, own.header.clone(), own.id);
@@ -172,7 +174,7 @@ fn pack(args: &PackArgs) -> Result<Report, Failure> {
     ] {
         content[name] = value;
     }
-    files::write(&args.out, content.to_string().as_bytes())?;
+    out.write(content.to_string().as_bytes())?;
     let [prompt_digest, output_digest] = &own.statement;
     let rows = Rows::default()
         .digest("plan", &own.id)

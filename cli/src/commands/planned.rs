@@ -1,15 +1,16 @@
 //! Settings that several commands make in the same way: a model within a budget, where results go, how long a text is.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tessera_circuits::statement::Lengths;
 use tessera_prover::intake::tokenizer::Tokenizer;
-use tessera_prover::model::directory::KEY_FILE;
+use tessera_prover::model::directory::{FILES, KEY_FILE};
 use tessera_prover::run::generate::{token_rows as rows, GenerateError};
 use tessera_prover::support::output::Output;
 use tessera_prover::tasks::lengths::fewest_chunks;
 use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
 use tessera_prover::tasks::plan::{Budget, Plan, Subject, Task};
+use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;
 
 use super::budget::{mapped, Allowance};
@@ -63,6 +64,29 @@ pub(super) fn output(path: &Path) -> Result<Output, Failure> {
     }
     output.check()?;
     Ok(output)
+}
+
+/// Where a result goes, as [`output`] finds it. Refuses one that would replace one of the files that the command reads.
+pub(super) fn output_beside<P: AsRef<Path>>(path: &Path, read: impl IntoIterator<Item = P>) -> Result<Output, Failure> {
+    let output = output(path)?;
+    let target = match &output {
+        // A file that is not there yet replaces none.
+        Output::File(target) => target.canonicalize().ok(),
+        _ => None,
+    };
+    let mut read = read.into_iter().filter_map(|own| own.as_ref().canonicalize().ok());
+    match target.is_some_and(|target| read.any(|own| own == target)) {
+        true => {
+            let problem = "is one of the files that this command reads: name another file for the result";
+            Err(Failure(format!("--out {}: {problem}", shown::path(path))))
+        }
+        false => Ok(output),
+    }
+}
+
+/// The files of a model directory.
+pub(super) fn model_files(dir: &Path) -> impl Iterator<Item = PathBuf> + '_ {
+    FILES.into_iter().map(|name| dir.join(name))
 }
 
 /// Token rows of prompt and generated tokens; refuses what the context has no room for.

@@ -11,7 +11,7 @@ use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::{add_context, shown};
 
 use super::claim::claim_of;
-use super::planned::{lengths, open_planned, output};
+use super::planned::{lengths, model_files, open_planned, output_beside};
 use super::prompt::Prompt;
 use super::report::{
     choices_json, memory, phases_json, phases_text, saturated_rows, traffic_json, traffic_text, warnings,
@@ -24,7 +24,7 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     if let Some(dir) = &args.work {
         return work::prove(args, dir, progress, quiet);
     }
-    let out = output(&args.out)?;
+    let out = output_beside(&args.out, model_files(&args.model))?;
     progress.phase("open model", None);
     let mut prompt = Prompt::default();
     let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {

@@ -25,7 +25,7 @@ use super::budget::{mapped, Allowance};
 use super::claim::claim_of;
 use super::given;
 use super::interrupt;
-use super::planned::{in_chunks, lengths, output};
+use super::planned::{in_chunks, lengths, model_files, output, output_beside};
 use super::prompt::Prompt;
 use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
@@ -38,7 +38,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     // Who only prepares a job reports it, wherever its proof will go.
     match args.prepare {
         true => Output::of(&args.out)?.check()?,
-        false => drop(output(&args.out)?),
+        false => drop(output_beside(&args.out, model_files(&args.model))?),
     }
     progress.phase("open model", None);
     given::model_dir(&args.model)?;

@@ -128,6 +128,16 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
     assert_ne!(status, 0, "{refused}");
     assert!(!calls.exists());
 
+    // Calls replace neither key nor proof, and no device.
+    for own in [&key, &proof] {
+        let before = fs::read(own).expect("a file");
+        fails(
+            args!["chain", "pack", proof, "--key", key, "--out", own],
+            &["one of the files that this command reads"],
+        );
+        assert!(fs::read(own).expect("a file") == before);
+    }
+
     // A contract that took this key's root of tables would accept false proofs.
     let mut forged = ModelKey::from_bytes(&fs::read(&key).expect("a key")).expect("a key");
     forged.tables_root[0] ^= 1;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tempfile::tempdir;
 
 use crate::args;
-use crate::support::{done, names, tessera, Shared, PROMPT};
+use crate::support::{done, fails, names, tessera, Shared, PROMPT};
 
 fn prove(shared: &Shared, out: &Path) -> Vec<std::ffi::OsString> {
     args![
@@ -125,4 +125,19 @@ fn proofs_follow_links_and_keep_devices() {
     done(args!["verify", "--key", shared.key(), dir.path().join("proof")]);
     assert!(fs::metadata("/dev/null").unwrap().file_type().is_char_device());
     assert_eq!(names(dir.path()), ["link", "null", "proof"]);
+}
+
+/// A result replaces none of the files that it is made of.
+#[test]
+fn a_proof_replaces_no_file_of_its_model() {
+    let shared = Shared::get();
+    let model = shared.model();
+    for name in ["model.key", "weights.bin", "tokenizer.json"] {
+        let before = fs::read(model.join(name)).unwrap();
+        fails(
+            prove(shared, &model.join(name)),
+            &[name, "one of the files that this command reads"],
+        );
+        assert!(fs::read(model.join(name)).unwrap() == before, "{name}");
+    }
 }

@@ -40,6 +40,17 @@ pub const KEY_FILE: &str = "model.key";
 pub const TREE_FILE: &str = "tree.bin";
 /// The codeword of the weights in a model directory; where it is missing, it is made again for every proof.
 pub const CODEWORD_FILE: &str = "codeword.bin";
+/// All files that a model directory may have.
+pub const FILES: [&str; 8] = [
+    MODEL_FILE,
+    WEIGHTS_FILE,
+    TABLES_FILE,
+    KEY_FILE,
+    TREE_FILE,
+    CODEWORD_FILE,
+    TOKENIZER_FILE,
+    TOKENIZER_CONFIG_FILE,
+];
 
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";

@@ -233,3 +233,34 @@ fn ids_are_not_torn() {
     assert_eq!(lines[0], format!("a {}", &id[..38]));
     assert_eq!(lines[1], format!("| {}", &id[38..]));
 }
+
+/// Marks that some terminals draw beside the letter, halves of flags, and what only begins like an escape: no line is wider than its
+/// terminal, however these are drawn.
+#[test]
+fn what_terminals_draw_wider_is_wrapped_in_time() {
+    for (letter, each) in [
+        ("a\u{9be}\u{9be}", 3),
+        ("a\u{302e}\u{302e}", 5),
+        ("a\u{16ff0}", 3),
+        ("\u{1f1e6}", 2),
+        ("\u{1f1e6}\u{1f1e7}", 4),
+        ("e\u{301}", 2),
+        ("\u{3b1}", 2),
+    ] {
+        for lead in 0..80 {
+            let text = format!("{}{}accepted   b.proof", "x".repeat(lead), letter.repeat(90));
+            for own in wrapped(&line(&text), 79, CONTINUED) {
+                let wide: usize = own.matches(letter).count() * each;
+                let others = own.replace(letter, "").chars().count();
+                assert!(wide + others <= 79, "{own:?}");
+            }
+        }
+    }
+    for start in ["\\u{", "\\u{}", "\\u{123456789}", "\\u{xyz}", "\\"] {
+        let text = format!("{start}{}accepted{}.", "x".repeat(73), " ".repeat(70));
+        for own in wrapped(&line(&text), 79, CONTINUED) {
+            assert!(own.chars().count() <= 79, "{own:?}");
+        }
+    }
+    assert_eq!(wrapped("abc\\u{1f1e6}", 5, CONTINUED).len(), 2, "an escape stays whole");
+}

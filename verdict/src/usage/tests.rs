@@ -95,3 +95,11 @@ fn what_was_given_draws_no_line_in_an_error() {
         }
     }
 }
+
+/// A file may have the name by which standard input is called.
+#[test]
+fn behind_two_hyphens_a_hyphen_is_a_file() {
+    let files = |args: &[&str]| read(args).expect("files").files;
+    assert_eq!(files(&["-", "a"]), ["-", "a"]);
+    assert_eq!(files(&["-", "--", "-", "--", "-h"]), ["-", "./-", "--", "-h"]);
+}

@@ -149,7 +149,7 @@ fn header_errors_are_named() {
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 14, this program reads version 12"
+        "proof file of version 14, but this program reads versions 12 and 13; read it with a newer version of Tessera"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands, the third no classes of rows, the fourth
