@@ -14,8 +14,8 @@ import tempfile
 import time
 
 
-def workers():
-    """Ids of the processes that prove chunks."""
+def workers(work):
+    """Ids of the processes that prove chunks of this work directory, and not of others that run beside this test."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
@@ -23,7 +23,7 @@ def workers():
                 words = (entry / "cmdline").read_bytes().split(b"\0")
             except OSError:
                 continue
-            if b"prove-chunk" in words[:2]:
+            if b"prove-chunk" in words[:2] and work.encode() in words:
                 found.append(int(entry.name))
     return found
 
@@ -50,7 +50,7 @@ def main():
         command = [sys.executable, str(drive), work, "--tessera", options.tessera, "--engine", options.engine]
         driver = subprocess.Popen([*command, "--workers", "2", "--", "--threads", "1"], stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, text=True)
-        while not (running := workers()):
+        while not (running := workers(work)):
             assert driver.poll() is None, driver.communicate()
             time.sleep(0.01)
         time.sleep(0.05)
