@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn lists_are_evaluated_as_the_weights_that_they_make() {
         let (weights, table, channels) = (elements(64, 3), elements(64, 11), 60);
-        let list = |most: u8| -> Vec<u8> { (0..64u8).map(|c| (c * 7) % most).collect() };
+        let list = |most: u8| -> Vec<u8> { (0..64u8).map(|c| (c % 9 * 7) % most).collect() };
         let gains: Vec<i32> = (0..64i32)
             .map(|c| if c < 60 { (c - 30) * 71_234_567 } else { 0 })
             .collect();
