@@ -112,7 +112,8 @@ def test_no_id_is_rounded_cut_or_guessed() -> None:
 
 def test_keys_and_proofs_are_bytes_or_paths() -> None:
     key, proof = tessera.Key(DEMO / "model/model.key"), (DEMO / "story.proof").read_bytes()
-    for own in (memoryview(array.array("H", proof)), list(proof), 7, None):
+    even = proof[: len(proof) // 2 * 2]
+    for own in (memoryview(array.array("H", even)), list(proof), 7, None):
         with pytest.raises(TypeError, match="^proof has to be bytes"):
             key.verify(own)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="^key has to be bytes"):
