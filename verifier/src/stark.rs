@@ -51,7 +51,7 @@ pub enum StarkError {
     #[error("STARK: the tables are not those of the model key")]
     Tables,
     #[error(
-        "STARK: the tables of the model key are not those of its parameters; no proof with this key proves anything"
+        "STARK: the tables of the model key do not follow from its parameters; no proof with this key proves anything"
     )]
     OtherTables,
     #[error("STARK: FRI layers do not fit: {0}")]

@@ -16,7 +16,7 @@ use crate::reranker::HEAD_LISTS;
 
 /// Shift that every requantisation has in addition to that of the key.
 const BASE: i32 = 8;
-/// Largest total shift of a rounding in one limb, which is that of a norm: one lookup holds its remainder.
+/// Largest total shift of a rounding in one limb, because one lookup holds its remainder. Norms reach it.
 pub const ONE_LIMB_SHIFT: i32 = 15;
 /// log2 of the largest `hidden 2^(2 scale)` of a norm in one limb: `|x r|` is at most the root of it.
 pub const ONE_LIMB_NORM: u32 = 58;

@@ -139,7 +139,7 @@ impl<K: Scalar> Lazy<K> {
         }
     }
 
-    /// The sum of all weights, each times its entry of a table, which is that of the point's coordinates from `start` on.
+    /// The sum of all weights, each times its entry of `table`: `eq` at the coordinates of the point from `start` on.
     pub(super) fn dot(&self, table: &[K], start: usize, known: &mut Products<K>) -> K {
         let weights = self.weights();
         let products = || weights.iter().zip(table).map(|(w, t)| *w * *t).collect();
@@ -290,8 +290,7 @@ mod tests {
         }
     }
 
-    /// Lists of many layers, each cut into lanes, whose vectors lie next to each other in memory: no product is taken for that of
-    /// another lane.
+    /// Many vectors lie next to each other in memory, and each is cut into lanes. No lane gets the products of another one.
     #[test]
     fn products_of_one_vector_are_not_those_of_another() {
         let table = elements(16, 11);

@@ -354,7 +354,7 @@ impl<K: Scalar> Public<'_, K> {
         }))
     }
 
-    /// Weights of the features times the factor of an exponent: that of the channel, and that of [`PADDED_EXPONENT`] for padding.
+    /// Weights of the features, each times the factor of its channel's exponent; padding has [`PADDED_EXPONENT`].
     pub(crate) fn feature_weights(
         &self,
         weights: &Values<K>,

@@ -51,7 +51,7 @@ fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
     // A contract has the root of the tables alone, and takes them for what they should be.
     if tables_root(key.header.hash_suite, &key.params, key.config.score_cap()) != key.tables_root {
         let problem =
-            "the root of its lookup tables is not that of its parameters: contracts would accept false proofs";
+            "its root of the lookup tables does not follow from its parameters: contracts would accept false proofs";
         return Err(Failure(format!("{}: {problem}", args.key.display())));
     }
     let rows = (args.length as usize).saturating_sub(1);

@@ -147,7 +147,7 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
         if command == "register" {
             args.extend(args!["--out", calls]);
         }
-        fails(args, &["model.key", "not that of its parameters"]);
+        fails(args, &["model.key", "does not follow from its parameters"]);
     }
     assert!(!calls.exists());
 }

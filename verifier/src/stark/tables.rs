@@ -1,5 +1,5 @@
 //! That the lookup tables are those of the key's parameters (docs/protocol.md, section 9): a verifier makes them, and compares what
-//! their polynomials are at the out-of-domain point. So a root in the key that is that of other tables proves nothing.
+//! their polynomials are at the out-of-domain point. So a key whose root commits to other tables proves nothing.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
