@@ -1,13 +1,15 @@
 //! Plans (docs/chain.md): a program calculates what the wiring does, for models of every kind and statements of all lengths.
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::mle::eval_padded;
-use tessera_circuits::model::{Blocks, ModelConfig, Pooling, WeightFormat};
+use tessera_circuits::model::{Blocks, ByClass, ChannelShift, Limbs, ModelConfig, Pooling, WeightFormat};
 use tessera_circuits::statement::Statement;
 use tessera_prover::testing::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
     random_ids, random_model, rotations_config, unrooted_key, SplitMix, TestModel,
 };
+use tessera_verifier::key::ModelKey;
 use tessera_verifier::packing::{PackError, Packed};
 use tessera_verifier::plan::{token_log, Budget, Plan};
 use tessera_verifier::public::{calculate, coefficients, opened, Inputs};
@@ -20,7 +22,12 @@ fn element(random: &mut SplitMix) -> SecureField {
 
 /// A plan of a model, followed with statements of its lengths that are not the one it was made with.
 fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usize) {
-    let key = unrooted_key(&random_model(config.clone(), format, 3));
+    agree_on(&unrooted_key(&random_model(config.clone(), format, 3)), prompt, outputs);
+}
+
+/// The same of any key.
+fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
+    let config = &key.config;
     let mut random = SplitMix(prompt as u64);
     for seed in 0..3 {
         let mut ids = random_ids(config, prompt + outputs, seed);
@@ -33,7 +40,7 @@ fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usi
             prompt: prompt.to_vec(),
             output: output.to_vec(),
         };
-        let plan = Plan::new(&key, token_log(&statement), outputs).expect("a plan");
+        let plan = Plan::new(key, token_log(&statement), outputs).expect("a plan");
         // The same in segments that are as short as they may be, of some eighths of its gas.
         let all: u64 = plan.program.iter().map(|own| own.gas).sum();
         let cut = (1..8).find_map(|eighths| {
@@ -42,20 +49,20 @@ fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usi
                 gas,
                 ..Budget::TRANSACTION
             };
-            Plan::within(&key, token_log(&statement), outputs, budget)
+            Plan::within(key, token_log(&statement), outputs, budget)
         });
         let cut = cut.expect("a plan in segments");
         assert!(cut.program.len() > plan.program.len());
         let tops: Vec<i16> = output.iter().map(|_| random.next_u64() as i16).collect();
         let inputs = Inputs::of(&plan.shape, || element(&mut random));
-        let ends = opened(&key, &plan.shape).map(|columns| {
+        let ends = opened(key, &plan.shape).map(|columns| {
             let coordinates = (0..columns.log_bands()).map(|_| element(&mut random));
             coordinates.collect::<Vec<_>>()
         });
         let words = plan.words(&key, &statement, &tops);
-        let results = calculate(&key, &plan.shape, (&statement, &tops), &inputs, &ends);
+        let results = calculate(key, &plan.shape, (&statement, &tops), &inputs, &ends);
         // What is calculated row by row and group by group is what the tables of all coefficients say.
-        let tables = coefficients(&key, &plan.shape, (&statement, &tops), &inputs);
+        let tables = coefficients(key, &plan.shape, (&statement, &tops), &inputs);
         for (i, table) in tables.iter().enumerate() {
             assert_eq!(results.coefficients[i], eval_padded(table, &ends[i]), "{config:?}, {i}");
         }
@@ -94,6 +101,25 @@ fn plans_of_models_of_every_kind_say_what_the_wiring_says() {
         agree(&config, WeightFormat::Int16, 4, 3);
         agree(&config, WeightFormat::Int8, 1, 1);
     }
+}
+
+/// Large shifts make differences narrow: of all channels, of some, of none, in leading rows and others.
+#[test]
+fn plans_of_narrow_differences_say_what_the_wiring_says() {
+    let mut model = random_model(odd_config(), WeightFormat::Int16, 3);
+    let mixed = |count: usize, least: u8| ChannelShift((0..count).map(|c| least + (c % 4) as u8).collect());
+    let (hidden, kv) = (model.config.hidden, model.config.kv_heads * model.config.head_dim);
+    model.params.head = mixed(model.config.vocab, 4);
+    for (l, layer) in model.params.layers.iter_mut().enumerate() {
+        (layer.k, layer.v) = (mixed(kv, 5), ChannelShift::one(9));
+        (layer.o.body, layer.o.lead) = (mixed(hidden, 4 + l as u8), 2);
+        (layer.down.body, layer.down.lead) = (ChannelShift::one(8), -3);
+        (layer.skip_attn, layer.skip_mlp) = (ByClass::both(0), ByClass::both(0));
+    }
+    let key = unrooted_key(&model);
+    key.check().expect("a valid key");
+    assert_eq!(key.shape(&Chunk::whole(key.config.layers), 4).limbs.head, Limbs::Two);
+    agree_on(&key, 6, 3);
 }
 
 #[test]
