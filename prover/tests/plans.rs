@@ -59,7 +59,7 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
             let coordinates = (0..columns.log_bands()).map(|_| element(&mut random));
             coordinates.collect::<Vec<_>>()
         });
-        let words = plan.words(&key, &statement, &tops);
+        let words = plan.words(key, &statement, &tops);
         let results = calculate(key, &plan.shape, (&statement, &tops), &inputs, &ends);
         // What is calculated row by row and group by group is what the tables of all coefficients say.
         let tables = coefficients(key, &plan.shape, (&statement, &tops), &inputs);
