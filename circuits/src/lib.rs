@@ -35,3 +35,4 @@ pub mod statement;
 pub mod statistics;
 pub mod trees;
 pub mod wiring;
+pub mod wording;

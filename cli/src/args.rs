@@ -9,11 +9,11 @@ mod shapes;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use tessera_prover::intake::checkpoint::families::FAMILIES;
-use tessera_prover::quantise::Strategy;
-use tessera_prover::run::generate::GenerateOptions;
-use tessera_prover::tasks::plan::Budget;
-use tessera_prover::tasks::setup::CodewordCache;
+use tessera::plan::Budget;
+use tessera::setup::CodewordCache;
+use tessera_checkpoint::families::FAMILIES;
+use tessera_model::generate::GenerateOptions;
+use tessera_quantise::Strategy;
 use tessera_verifier::suite::Suite;
 
 pub use chain::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};

@@ -13,9 +13,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use tessera_prover::support::arena::Arena;
-use tessera_prover::support::pages;
-use tessera_prover::tasks::plan::available::address_space;
+use tessera::plan::available::address_space;
+use tessera_support::arena::Arena;
+use tessera_support::heap;
 use tessera_verdict::rows::{bytes, set_width};
 use tessera_verdict::usage::{self, Usage};
 
@@ -26,9 +26,9 @@ use crate::printer::{columns, finish, refuse, Failure, Report};
 static ARENA: Arena = Arena::new();
 
 fn main() -> ExitCode {
-    pages::keep_blocks_apart();
+    heap::keep_blocks_apart();
     match address_space(0, 0) {
-        Some(_) => pages::share_heaps(),
+        Some(_) => heap::share_heaps(),
         None => ARENA.open(),
     }
     let args: Vec<OsString> = std::env::args_os().collect();

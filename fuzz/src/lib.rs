@@ -10,18 +10,18 @@ use std::sync::OnceLock;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
+use tessera_checkpoint::Checkpoint;
 use tessera_circuits::model::{
     Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Reranker, Rotation,
     ScoreCap, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
-use tessera_prover::intake::chat::{question, ChatTemplate, Choice, RENDERED_BYTES};
-use tessera_prover::intake::checkpoint::Checkpoint;
-use tessera_prover::intake::tokenizer::Tokenizer;
-use tessera_prover::prove::prove;
-use tessera_prover::run::generate::GenerateOptions;
-use tessera_prover::support::progress::Silent;
-use tessera_prover::testing::{odd_config, random_ids, random_model, reworked, TestModel};
+use tessera_model::generate::GenerateOptions;
+use tessera_prover::prove;
+use tessera_support::progress::Silent;
+use tessera_testkit::{odd_config, random_ids, random_model, reworked, TestModel};
+use tessera_text::chat::{question, ChatTemplate, Choice, RENDERED_BYTES};
+use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::OpeningProof;
 use tessera_verifier::proof::{ChunkProof, Proof};

@@ -104,7 +104,7 @@ fn difference(what: &str, got: &[u32], expected: &[u32]) -> Option<String> {
 mod tests {
     use tessera_circuits::model::{Pooling, WeightFormat};
     use tessera_circuits::statement::Statement;
-    use tessera_prover::testing::{encoder_config, random_model, unrooted_key};
+    use tessera_testkit::{encoder_config, random_model, unrooted_key};
 
     use super::{difference, Expected};
     use crate::claim::Claim;

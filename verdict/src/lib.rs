@@ -6,7 +6,7 @@
 //! ```
 //! use tessera_verdict::{Key, Outcome};
 //!
-//! # use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
+//! # use tessera_testkit::{odd_config, random_ids, random_model, TestModel};
 //! # let model = TestModel::new(random_model(odd_config(), tessera_circuits::model::WeightFormat::Int8, 7));
 //! # let proof = model.prove_chunks(&random_ids(&odd_config(), 4, 3), 3, &[odd_config().layers]);
 //! # let (key, proof) = (model.key.to_bytes().unwrap(), proof.to_bytes().unwrap());
@@ -50,7 +50,7 @@ pub mod input;
 mod key;
 pub mod rows;
 pub mod shown;
-pub mod text;
+pub use tessera_text::shown as text;
 #[cfg(feature = "command-line")]
 pub mod usage;
 pub mod vector;

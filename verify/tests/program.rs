@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_prover::testing::{odd_config, random_ids, random_model, TestModel};
+use tessera_testkit::{odd_config, random_ids, random_model, TestModel};
 
 /// A key and its proofs: honest ones, one that was changed, and one of another model.
 struct Files {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tessera_prover::tasks::plan::Budget;
+use tessera::plan::Budget;
 use tessera_verdict::expected::Ids;
 
 #[derive(Debug, Args)]

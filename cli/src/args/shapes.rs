@@ -1,7 +1,7 @@
 //! Models of public dimensions, as the command line has them.
 
 use clap::ValueEnum;
-use tessera_prover::intake::synth::PublicShape;
+use tessera_synthetic::PublicShape;
 
 /// Public models whose dimensions are known here.
 #[derive(Clone, Copy, Debug, ValueEnum)]

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use tessera_prover::tasks::loaded::directory_bytes;
-use tessera_prover::tasks::plan::available::{address_space, Available, Bound};
-use tessera_prover::tasks::plan::{Budget, DEFAULT_PERCENT};
+use tessera::loaded::directory_bytes;
+use tessera::plan::available::{address_space, Available, Bound};
+use tessera::plan::{Budget, DEFAULT_PERCENT};
 use tessera_verdict::rows::bytes;
 
 use crate::printer::Failure;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::prove::stark::tables_root;
+use tessera_prover::stark::tables_root;
 use tessera_verdict::rows::{bytes, count, Rows};
 use tessera_verdict::{input, mistaken};
 use tessera_verifier::codec::FileKind;

@@ -1,7 +1,7 @@
 //! What a statement says, with texts by the tokenizer of the prover.
 
 use tessera_circuits::statement::Statement;
-use tessera_prover::intake::tokenizer::Tokenizer;
+use tessera_text::tokenizer::Tokenizer;
 use tessera_verdict::claim::Claim;
 use tessera_verifier::key::ModelKey;
 

@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{json, Map, Value};
+use tessera::plan::{Budget, Task};
 use tessera_circuits::statement::Statement;
-use tessera_prover::intake::tokenizer::Tokenizer;
-use tessera_prover::run::forward::ForwardState;
-use tessera_prover::run::generate::token_rows;
-use tessera_prover::support::progress::Progress;
-use tessera_prover::tasks::plan::{Budget, Task};
+use tessera_model::forward::ForwardState;
+use tessera_model::generate::token_rows;
+use tessera_support::progress::Progress;
+use tessera_text::tokenizer::Tokenizer;
 use tessera_verdict::rows::{seconds, Rows};
 use tessera_verifier::key::ModelKey;
 

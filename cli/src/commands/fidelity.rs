@@ -1,12 +1,12 @@
 //! `tessera fidelity`, and how the commands show the distance between a model and its checkpoint.
 
 use serde_json::json;
-use tessera_prover::intake::checkpoint::Checkpoint;
-use tessera_prover::intake::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
-use tessera_prover::intake::tokenizer::TokenizerFiles;
-use tessera_prover::quantise::comparison::FidelityReport;
-use tessera_prover::support::progress::Progress;
-use tessera_prover::tasks::loaded::Model;
+use tessera::loaded::Model;
+use tessera_checkpoint::Checkpoint;
+use tessera_quantise::comparison::FidelityReport;
+use tessera_quantise::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
+use tessera_support::progress::Progress;
+use tessera_text::tokenizer::TokenizerFiles;
 use tessera_verdict::describe::{fidelity_json, fidelity_rows, figures_json, figures_rows};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;

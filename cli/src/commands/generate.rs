@@ -1,13 +1,13 @@
 //! `tessera generate`.
 
 use serde_json::{json, Map, Value};
+use tessera::loaded::Model;
+use tessera::plan::Task;
 use tessera_circuits::statement::{Lengths, Statement};
-use tessera_prover::run::forward::ForwardState;
-use tessera_prover::run::generate::generate;
-use tessera_prover::support::output::Output;
-use tessera_prover::support::progress::Progress;
-use tessera_prover::tasks::loaded::Model;
-use tessera_prover::tasks::plan::Task;
+use tessera_model::forward::ForwardState;
+use tessera_model::generate::generate;
+use tessera_support::output::Output;
+use tessera_support::progress::Progress;
 use tessera_verdict::rows::{seconds, Rows};
 
 use super::claim::claim_of;

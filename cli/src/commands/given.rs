@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use tessera_prover::model::directory::KEY_FILE;
-use tessera_prover::tasks::work::JOB_FILE;
+use tessera::work::JOB_FILE;
+use tessera_model::directory::KEY_FILE;
 use tessera_verdict::input;
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::{KeyError, ModelKey};
@@ -84,7 +84,7 @@ pub fn checkpoint(path: &Path) -> Result<(), Failure> {
             format!("{shown} is a file of tensors: give the directory that has it beside config.json")
         }
         (Kind::Other, "bin" | "pth" | "pt") if path.is_file() => {
-            let advice = tessera_prover::intake::checkpoint::CONVERT;
+            let advice = tessera_checkpoint::CONVERT;
             format!("{shown} is a PyTorch checkpoint: {advice}")
         }
         _ => return Ok(()),

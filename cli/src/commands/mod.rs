@@ -26,7 +26,7 @@ mod work;
 
 use std::path::Path;
 
-use tessera_prover::support::progress::Progress;
+use tessera_support::progress::Progress;
 
 use crate::args::Command;
 use crate::printer::{Failure, Report};

@@ -2,14 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
+use tessera::lengths::fewest_chunks;
+use tessera::loaded::{key_tokenizer, read_key, Model};
+use tessera::plan::{Budget, Plan, Subject, Task};
 use tessera_circuits::statement::Lengths;
-use tessera_prover::intake::tokenizer::Tokenizer;
-use tessera_prover::model::directory::{FILES, KEY_FILE};
-use tessera_prover::run::generate::{token_rows as rows, GenerateError};
-use tessera_prover::support::output::Output;
-use tessera_prover::tasks::lengths::fewest_chunks;
-use tessera_prover::tasks::loaded::{key_tokenizer, read_key, Model};
-use tessera_prover::tasks::plan::{Budget, Plan, Subject, Task};
+use tessera_model::directory::{FILES, KEY_FILE};
+use tessera_model::generate::{token_rows as rows, GenerateError};
+use tessera_support::output::Output;
+use tessera_text::tokenizer::Tokenizer;
 use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;
 

@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::intake::chat::{self, ChatTemplate, Choice, Conversation};
-use tessera_prover::intake::tokenizer::Tokenizer;
+use tessera_text::chat::{self, ChatTemplate, Choice, Conversation};
+use tessera_text::tokenizer::Tokenizer;
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 use tessera_verifier::key::ModelKey;

@@ -3,10 +3,10 @@
 use std::time::Instant;
 
 use serde_json::{json, Map, Value};
+use tessera::plan::Task;
 use tessera_circuits::chunk::Chunk;
-use tessera_prover::prove::prove_in_context;
-use tessera_prover::support::progress::Progress;
-use tessera_prover::tasks::plan::Task;
+use tessera_prover::prove_in_context;
+use tessera_support::progress::Progress;
 use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::{add_context, shown};
 

@@ -1,6 +1,6 @@
 //! `tessera rank`.
 
-use tessera_prover::support::progress::Progress;
+use tessera_support::progress::Progress;
 
 use super::embed;
 use super::prompt::{Prompt, NO_RERANKER, NO_TOKENIZER};

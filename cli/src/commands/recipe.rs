@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use serde_json::json;
-use tessera_prover::support::progress::Progress;
-use tessera_prover::tasks::loaded::read_key;
-use tessera_prover::tasks::setup::{recompute, Agreement};
+use tessera::loaded::read_key;
+use tessera::setup::{recompute, Agreement};
+use tessera_support::progress::Progress;
 use tessera_verdict::rows::Rows;
 
 use super::budget::{mapped, Allowance};

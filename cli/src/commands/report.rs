@@ -1,11 +1,11 @@
 //! What the reports of several commands say in the same way.
 
 use serde_json::{json, Map, Value};
-use tessera_prover::model::passes::Traffic;
-use tessera_prover::model::weights::Residency;
-use tessera_prover::quantise::explain;
-use tessera_prover::run::forward::Saturations;
-use tessera_prover::tasks::plan::Plan;
+use tessera::plan::Plan;
+use tessera_model::forward::Saturations;
+use tessera_model::passes::Traffic;
+use tessera_model::weights::Residency;
+use tessera_quantise::explain;
 
 use tessera_verdict::rows::{bytes, seconds, Rows};
 
@@ -101,7 +101,7 @@ pub(super) fn saturated_rows(rows: Rows, saturated: &Saturations) -> Rows {
 
 #[cfg(test)]
 mod tests {
-    use tessera_prover::run::forward::Saturation;
+    use tessera_model::forward::Saturation;
 
     use super::*;
 

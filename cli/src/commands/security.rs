@@ -1,8 +1,8 @@
 //! What the security of proofs allows: how many tokens in one piece, and how many chunks for more.
 
+use tessera::lengths::{fewest_chunks, most_rows};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Lengths;
-use tessera_prover::tasks::lengths::{fewest_chunks, most_rows};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::policy::MIN_BITS;

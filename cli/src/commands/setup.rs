@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::quantise::{QuantiseOptions, Strategy};
-use tessera_prover::support::progress::Progress;
-use tessera_prover::tasks::setup::{partial_dir, rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
+use tessera::setup::{partial_dir, rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
+use tessera_quantise::{QuantiseOptions, Strategy};
+use tessera_support::progress::Progress;
 use tessera_verdict::describe::{fidelity_json, fidelity_rows};
 use tessera_verdict::rows::{bytes, count, seconds, Rows};
 use tessera_verdict::shown;

@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_prover::intake::checkpoint::families::Description;
-use tessera_prover::intake::synth::{write_shape, PublicShape};
-use tessera_prover::support::progress::Progress;
+use tessera_checkpoint::families::Description;
+use tessera_support::progress::Progress;
+use tessera_synthetic::{write_shape, PublicShape};
 use tessera_verdict::describe::dimensions;
 use tessera_verdict::rows::{seconds, Rows};
 

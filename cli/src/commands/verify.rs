@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
+use tessera::loaded::{key_id, key_tokenizer};
 use tessera_circuits::model::ModelConfig;
-use tessera_prover::intake::tokenizer::Tokenizer;
-use tessera_prover::tasks::loaded::{key_id, key_tokenizer};
+use tessera_text::tokenizer::Tokenizer;
 use tessera_verdict::expected::Expected;
 use tessera_verdict::input;
 use tessera_verdict::{mistaken, Status as Decision, Verdict};

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 
 use serde_json::json;
-use tessera_prover::testing::gguf::{tiny, Gguf, Value, F32, Q8_0};
+use tessera_samples::gguf::{tiny, Gguf, Value, F32, Q8_0};
 
 use crate::args;
 use crate::support::{done, fails, names, CHECKPOINT, GOLDEN};

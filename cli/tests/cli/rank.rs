@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera_prover::testing::families::write;
+use tessera_samples::families::write;
 
 use crate::args;
 use crate::support::{done, fails, json as run, Shared};

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 use tempfile::tempdir;
-use tessera_prover::prove::prove;
-use tessera_prover::run::generate::GenerateOptions;
-use tessera_prover::support::progress::Silent;
-use tessera_prover::tasks::loaded::Model;
+use tessera::loaded::Model;
+use tessera_model::generate::GenerateOptions;
+use tessera_prover::prove;
+use tessera_support::progress::Silent;
 
 use crate::args;
 use crate::support::{done, fails, tessera, Shared};

@@ -1,0 +1,57 @@
+//! Gemma 2: Gemma with norms of what attention and MLP add, capped scores of attention, and a window in every second layer.
+
+use tessera_circuits::model::{Blocks, ScoreCap};
+
+use super::description::{Description, Family};
+use super::gemma;
+use super::gemma3;
+use super::reader::Reader;
+use super::standard;
+use crate::CheckpointError;
+
+pub const FAMILY: Family = Family {
+    models: "Gemma 2",
+    architecture: "Gemma2ForCausalLM",
+    model_type: "gemma2",
+    describe,
+    place: gemma3::place,
+    inputs_first: false,
+};
+
+/// What a config that says nothing of it has: the window of its layers, the cap of scores, and what scores are divided by the root of.
+const WINDOW: usize = 4096;
+const CAP: f64 = 50.0;
+const SCALAR: f64 = 256.0;
+
+fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
+    let mut description = gemma::describe_as(reader, &gemma::DEFAULTS)?;
+    // The order of logits, and so every token, is the same with it and without.
+    reader.positive("final_logit_softcapping")?;
+    reader.only("use_bidirectional_attention", &serde_json::json!(false));
+    let scalar = reader.positive("query_pre_attn_scalar")?.unwrap_or(SCALAR);
+    description.factors.attention = 1.0 / scalar.sqrt();
+    description.config.blocks = blocks(reader)?;
+    standard::window(reader, &mut description, true)?;
+    match reader.get("sliding_window") {
+        Some(_) => {}
+        None if reader.states("sliding_window") => reader.refuse("sliding_window", "null is no window"),
+        None => standard::default_window(&mut description, WINDOW),
+    }
+    Ok(description)
+}
+
+/// Null is a model whose scores are not capped.
+fn blocks(reader: &mut Reader<'_>) -> Result<Blocks, CheckpointError> {
+    const FIELD: &str = "attn_logit_softcapping";
+    let cap = match reader.positive(FIELD)? {
+        None if reader.states(FIELD) => return Ok(Blocks::PostNormed),
+        given => given.unwrap_or(CAP),
+    };
+    Ok(match ScoreCap::new(cap) {
+        Some(cap) => Blocks::Capped(cap),
+        None => {
+            reader.refuse(FIELD, format!("{cap} is no multiple of 1/256 up to 1024"));
+            Blocks::PostNormed
+        }
+    })
+}

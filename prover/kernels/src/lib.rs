@@ -1,0 +1,8 @@
+//! The loops that a proof spends most of its time in and that know nothing of proofs: integer products over stored weights
+//! ([`weights`]), large tables ([`table`]), and hashes of sixteen messages at a time ([`hashes`], [`digest`]).
+#![feature(portable_simd)]
+
+pub mod digest;
+pub mod hashes;
+pub mod table;
+pub mod weights;

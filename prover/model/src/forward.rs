@@ -1,0 +1,621 @@
+//! The integer forward pass of a quantised model (docs/protocol.md, sections 2 and 16), incremental with a
+//! key/value cache. All arithmetic is that of `tessera_circuits::semantics`.
+
+mod attention;
+mod kernels;
+mod matmul;
+mod saturation;
+mod witness;
+
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use rayon::prelude::*;
+use tessera_circuits::chunk::{Boundary, Chunk};
+use tessera_circuits::gains::Gains;
+use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
+use tessera_circuits::ops::stream::Update;
+use tessera_circuits::semantics::{
+    cap_table, direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift,
+};
+use tessera_circuits::statement::{class_of, norm_of, Lengths};
+use thiserror::Error;
+
+use crate::passes::{Traffic, WeightPass, Window};
+use crate::QuantisedModel;
+use kernels::{add_normed, in_rows, requantise_acc, requantise_all, requantise_stream, Acc, Clipped, HeadCache};
+use matmul::{embedding, matmul, windows};
+
+pub use saturation::{Saturation, Saturations};
+pub use witness::{LayerWitness, NormedHeads, Stream, Witness};
+
+use witness::Record;
+
+/// Why a block of tokens cannot be run.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum ForwardError {
+    #[error("no tokens to run")]
+    Empty,
+    #[error("token id {id} at position {position} is not below the vocabulary size {vocab}")]
+    UnknownToken { id: u32, position: usize, vocab: usize },
+    #[error("{rows} token rows are more than the {max} rows of a context of {context}")]
+    TooManyRows { rows: usize, max: usize, context: usize },
+    #[error("a witness, or the text of an encoder, begins at position 0, but {cached} rows were processed already")]
+    NotFirst { cached: usize },
+    #[error("the model is no encoder: it generates tokens, and makes no vectors")]
+    NoVector,
+}
+
+/// What enters a chunk.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    Tokens(&'a [u32]),
+    /// What enters, and how many of its rows are leading ones: the tokens are not seen here.
+    Stream(&'a Boundary, usize),
+}
+
+/// A chunk that was run.
+#[derive(Clone, Debug)]
+pub struct ChunkRun {
+    /// The residual stream that leaves it.
+    pub output: Boundary,
+    /// What the last chunk of an encoder makes of the text.
+    pub vector: Option<Vec<i32>>,
+    /// As [`ForwardState::saturated`].
+    pub saturated: Saturations,
+    /// What was read of the weights.
+    pub traffic: Traffic,
+}
+
+/// State of a forward pass: lookup tables, key/value cache and saturation counts.
+pub struct ForwardState<'m> {
+    model: &'m QuantisedModel,
+    /// cos and sin by rotation, `[position][pair]`, of the positions so far.
+    rope: Vec<Vec<(f64, f64)>>,
+    exp: Vec<u32>,
+    silu: Vec<i16>,
+    /// Of scores, where they are capped.
+    cap: Option<Vec<i16>>,
+    /// `[layers][kv_heads]`.
+    cache: Vec<Vec<HeadCache>>,
+    rows: usize,
+    /// Leading rows so far, and the id that all rows so far have, if there is one.
+    leading: usize,
+    run: Option<u32>,
+    /// Rows whose saturated values are counted: the first ones.
+    real: usize,
+    /// What an encoder made of the last text.
+    vector: Option<Vec<i32>>,
+    /// What is kept of all blocks, if anything is.
+    record: Option<Record>,
+    saturated: Saturations,
+    windows: Arc<[Window]>,
+    traffic: Traffic,
+}
+
+/// A pass over the weights.
+type Pass<'a> = WeightPass<'a>;
+
+impl<'m> ForwardState<'m> {
+    /// An empty cache in front of position 0. The config must have passed `ModelConfig::check`, the
+    /// matrices must have its dimensions, and the accumulators must fit i32, as a model key guarantees.
+    pub fn new(model: &'m QuantisedModel) -> Self {
+        let config = &model.config;
+        Self {
+            model,
+            rope: vec![Vec::new(); config.rotations.len()],
+            exp: exp_table(model.params.score_bits),
+            silu: mlp_table(&model.params),
+            cap: config.score_cap().map(|cap| cap_table(cap, model.params.score_bits)),
+            cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
+            rows: 0,
+            leading: 0,
+            run: None,
+            real: usize::MAX,
+            vector: None,
+            record: None,
+            saturated: Saturations::new(),
+            windows: windows(model, &Chunk::whole(config.layers)).into(),
+            traffic: Traffic::default(),
+        }
+    }
+
+    /// As [`ForwardState::new`], and keeps what it computes of up to `rows` rows, for [`ForwardState::finish`].
+    pub fn recording(model: &'m QuantisedModel, rows: usize) -> Self {
+        Self {
+            record: Some(Record::of(rows)),
+            ..Self::new(model)
+        }
+    }
+
+    fn max_rows_of(model: &QuantisedModel) -> usize {
+        model.config.context.next_power_of_two()
+    }
+
+    /// The model that is run.
+    pub fn model(&self) -> &'m QuantisedModel {
+        self.model
+    }
+
+    /// Rows processed so far.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Largest number of rows: the context rounded up to a power of two, as the padding rows of a proof
+    /// may lie beyond the context.
+    pub fn max_rows(&self) -> usize {
+        Self::max_rows_of(self.model)
+    }
+
+    /// Forgets all rows, to begin another text. Counts of saturated values go on.
+    pub fn restart(&mut self) {
+        (self.rows, self.leading, self.run, self.record) = (0, 0, None, None);
+        let heads = self.cache.iter_mut().flatten();
+        heads.for_each(|head| *head = HeadCache::default());
+    }
+
+    /// Saturated values by tensor name. Masked scores are not counted, nor is the probability 1, which is 32767 by design.
+    pub fn saturated(&self) -> Saturations {
+        let clipped = self.saturated.iter().filter(|(_, s)| s.total() > 0);
+        clipped.map(|(name, s)| (name.clone(), *s)).collect()
+    }
+
+    /// What all passes so far have read of the weights.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+
+    /// Processes the tokens that follow the cached ones; returns their logits, `[rows][vocab]`. Any split
+    /// of a text in blocks gives the same logits. A witness is overwritten with the values of the block,
+    /// which must be the first one. On error nothing has changed.
+    pub fn run(&mut self, ids: &[u32], witness: Option<&mut Witness>) -> Result<Vec<i16>, ForwardError> {
+        self.check(ids, witness.is_some())?;
+        self.record = witness.is_some().then(|| Record::of(ids.len()));
+        let logits = self.process(ids, 0..ids.len(), witness.is_some());
+        if let (Some(witness), Some(record)) = (witness, self.record.take()) {
+            *witness = record.witness;
+        }
+        Ok(logits)
+    }
+
+    /// Like `run`, but computes and returns the logits of the last row only, `[vocab]`.
+    pub fn run_last(&mut self, ids: &[u32]) -> Result<Vec<i16>, ForwardError> {
+        self.check(ids, false)?;
+        Ok(self.process(ids, ids.len() - 1..ids.len(), false))
+    }
+
+    /// Runs the padding rows of a text that was recorded, which no other row sees and where what saturates does not count. The witness
+    /// is overwritten with the values of all rows; what is returned was saturated in the text and read for the padding.
+    ///
+    /// # Panics
+    /// If nothing was recorded, or the text is that of an encoder, which is run at once.
+    pub fn finish(mut self, padding: &[u32], witness: &mut Witness) -> Result<ChunkRun, ForwardError> {
+        assert!(!self.model.config.is_encoder(), "a text that comes in blocks");
+        (self.real, self.traffic) = (self.rows, Traffic::default());
+        if !padding.is_empty() {
+            self.check(padding, false)?;
+            self.process(padding, 0..0, false);
+        }
+        *witness = self.record.take().expect("a state that records").witness;
+        let saturated = self.saturated();
+        // Pairs of rows have no place before all rows are known. What saturates there was counted.
+        self.rows = 0;
+        for (l, layer) in witness.layers.iter_mut().enumerate() {
+            let q_rot = std::mem::take(&mut layer.q_rot);
+            self.attend(l, &q_rot, true, layer);
+            layer.q_rot = q_rot;
+        }
+        Ok(ChunkRun {
+            output: Boundary(witness.streams.last().map_or(Vec::new(), |last| last.x.clone())),
+            vector: None,
+            saturated,
+            traffic: self.traffic,
+        })
+    }
+
+    /// Processes tokens that were checked; returns the logits of these of the rows. Values of pairs of rows are kept only if `pairs`.
+    fn process(&mut self, ids: &[u32], logits: Range<usize>, pairs: bool) -> Vec<i16> {
+        let (model, windows) = (self.model, self.windows.clone());
+        let whole = Chunk::whole(model.config.layers);
+        let run = |pass: &mut Pass<'_>| self.pass(&whole, Input::Tokens(ids), logits, pairs, pass);
+        let ((_, logits), traffic) = Pass::run(&model.weights, &windows, run);
+        self.traffic += traffic;
+        logits
+    }
+
+    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. All rows beyond those of
+    /// the statement are padding, which no other row sees: what saturates there does not count. The last chunk has the
+    /// logits of the generated positions.
+    ///
+    /// # Panics
+    /// If the chunk is the first one and `input` no tokens, or the other way round.
+    pub fn run_chunk(
+        model: &'m QuantisedModel,
+        chunk: &Chunk,
+        input: Input<'_>,
+        lengths: impl Into<Lengths>,
+        witness: Option<&mut Witness>,
+    ) -> Result<ChunkRun, ForwardError> {
+        let Lengths { rows: real, outputs } = lengths.into();
+        assert_eq!(
+            chunk.is_first(),
+            matches!(input, Input::Tokens(_)),
+            "tokens enter the first chunk"
+        );
+        let mut state = Self {
+            real,
+            record: witness.is_some().then(|| Record::of(0)),
+            ..Self::new(model)
+        };
+        if let Input::Tokens(ids) = input {
+            state.check(ids, false)?;
+        }
+        let (windows, pairs) = (windows(model, chunk), witness.is_some());
+        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, real.saturating_sub(outputs)..real, pairs, pass);
+        let ((output, _), traffic) = Pass::run(&model.weights, &windows, run);
+        if let (Some(witness), Some(record)) = (witness, state.record.take()) {
+            *witness = record.witness;
+        }
+        Ok(ChunkRun {
+            output: Boundary(output),
+            vector: state.vector.take(),
+            saturated: state.saturated(),
+            traffic,
+        })
+    }
+
+    /// Returns the residual stream that leaves the chunk, and the logits of these of the rows if it is the last one.
+    fn pass(
+        &mut self,
+        chunk: &Chunk,
+        input: Input<'_>,
+        logits: Range<usize>,
+        pairs: bool,
+        pass: &mut Pass<'_>,
+    ) -> (Vec<i16>, Vec<i16>) {
+        let (model, keep) = (self.model, self.record.is_some());
+        let hidden = model.config.hidden;
+        let mut block = Witness::default();
+        let mut stream = match input {
+            Input::Tokens(ids) => {
+                block.ids = ids.to_vec();
+                self.lead(ids);
+                self.embed(ids)
+            }
+            Input::Stream(boundary, leading) => {
+                self.leading = leading;
+                self.enter(chunk.start, boundary.0.clone())
+            }
+        };
+        self.turn(self.rows + stream.sums.len());
+        for l in chunk.layers() {
+            let mut layer = LayerWitness::default();
+            let (output, middle) = self.attention(l, &stream, pairs, &mut layer, pass);
+            let read = if model.config.is_parallel() { &stream } else { &middle };
+            let h = self.mlp(l, &read.y, &mut layer, pass);
+            let (last_output, end) = self.leave(l, &h, &middle, pass);
+            layer.h = h;
+            let start = std::mem::replace(&mut stream, end);
+            if keep {
+                let states = [Some(start), output, Some(middle), last_output];
+                block.streams.extend(states.into_iter().flatten());
+                block.layers.push(layer);
+            }
+        }
+        if model.config.is_encoder() && chunk.is_last() {
+            let rows = model.config.pooled_rows(self.counted_here(stream.sums.len()));
+            self.vector = Some(pooled(&stream.y, hidden, rows));
+        }
+        let logit_rows = logits.start..logits.end.min(stream.sums.len());
+        self.rows += logit_rows.start;
+        let (mut acc, mut logits) = (Acc::default(), Vec::new());
+        if chunk.is_last() && !model.config.is_encoder() && !logit_rows.is_empty() {
+            let y = &stream.y[logit_rows.start * hidden..logit_rows.end * hidden];
+            (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
+        }
+        self.rows += stream.sums.len() - logit_rows.start;
+        let output = stream.x.clone();
+        if let Some(record) = &mut self.record {
+            let rows = stream.sums.len();
+            block.streams.push(stream);
+            let block = Witness {
+                first_logits: logit_rows.start,
+                logits_acc_hi: acc.hi,
+                logits_acc_lo: acc.lo,
+                logits: logits.clone(),
+                ..block
+            };
+            record.append(block, rows);
+        }
+        (output, logits)
+    }
+
+    /// Computes the angles of the first `rows` positions: most texts are much shorter than the context.
+    fn turn(&mut self, rows: usize) {
+        let config = &self.model.config;
+        let half = config.head_dim / 2;
+        for (rotation, angles) in self.rope.iter_mut().enumerate() {
+            let more = (angles.len()..rows * half).into_par_iter();
+            angles.par_extend(more.map(|i| direction(config, rotation, i / half, i % half)));
+        }
+    }
+
+    /// The first stage of a chunk without embedding.
+    fn enter(&mut self, l: usize, x: Vec<i16>) -> Stream {
+        let acc = Acc {
+            hi: vec![0; x.len()],
+            lo: vec![0; x.len()],
+        };
+        // Saturation of this norm was counted where the chunk before this one ends.
+        let counted = self.saturated.clone();
+        let stream = self.stream(String::new(), acc, x, self.model.config.attention_state(l));
+        self.saturated = counted;
+        stream
+    }
+
+    /// What an encoder makes of a text: as [`ForwardState::run`], and before it everything is forgotten.
+    pub fn vector(&mut self, ids: &[u32]) -> Result<Vec<i32>, ForwardError> {
+        if !self.model.config.is_encoder() {
+            return Err(ForwardError::NoVector);
+        }
+        self.restart();
+        self.check(ids, false)?;
+        self.process(ids, 0..0, false);
+        self.vector.take().ok_or(ForwardError::NoVector)
+    }
+
+    fn check(&self, ids: &[u32], witness: bool) -> Result<(), ForwardError> {
+        let (rows, max, vocab) = (
+            self.rows.saturating_add(ids.len()),
+            self.max_rows(),
+            self.model.config.vocab,
+        );
+        if ids.is_empty() {
+            return Err(ForwardError::Empty);
+        }
+        if rows > max {
+            return Err(ForwardError::TooManyRows {
+                rows,
+                max,
+                context: self.model.config.context,
+            });
+        }
+        if (witness || self.model.config.is_encoder()) && self.rows > 0 {
+            return Err(ForwardError::NotFirst { cached: self.rows });
+        }
+        match ids.iter().position(|&id| id as usize >= vocab) {
+            Some(at) => Err(ForwardError::UnknownToken {
+                id: ids[at],
+                position: self.rows + at,
+                vocab,
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Counts the leading rows among the rows that follow.
+    fn lead(&mut self, ids: &[u32]) {
+        let rule = &self.model.params.leading;
+        let before = self.rows;
+        // A text that begins with another token than that of the rule has no leading rows, in whatever blocks it comes.
+        let begins = match before {
+            0 => rule.token.is_none_or(|token| ids.first() == Some(&token)),
+            _ => rule.token.is_none() || self.leading > 0,
+        };
+        if !begins {
+            return;
+        }
+        let first = match before {
+            0 => ids.first().copied(),
+            _ => self.run,
+        };
+        let same = ids.iter().take_while(|id| Some(**id) == first).count();
+        let total = before + ids.len();
+        if rule.run && first.is_some() {
+            self.leading = self.leading.max(before + same);
+        }
+        self.run = first.filter(|_| same == ids.len());
+        self.leading = self.leading.max(usize::from(rule.first).min(total));
+    }
+
+    /// Leading rows among those that are being processed.
+    fn leading_here(&self) -> usize {
+        self.leading.saturating_sub(self.rows)
+    }
+
+    /// Rows that are counted among `rows` that are being processed.
+    fn counted_here(&self, rows: usize) -> usize {
+        rows.min(self.real.saturating_sub(self.rows))
+    }
+
+    fn count(&mut self, tensor: String, clipped: Clipped, of: usize) {
+        *self.saturated.entry(tensor).or_default() += Saturation {
+            low: clipped.low,
+            high: clipped.high,
+            of: of as u64,
+        };
+    }
+
+    /// A weight matmul with requantisation; `tensor` names the output.
+    fn project(
+        &mut self,
+        tensor: String,
+        kind: MatmulKind,
+        l: usize,
+        a: &[i16],
+        s: &ChannelShift,
+        pass: &mut Pass<'_>,
+    ) -> (Acc, Vec<i16>) {
+        let acc = matmul(self.model, kind, l, a, pass);
+        let (inputs, outputs) = self.model.config.dims(kind);
+        let counted = self.counted_here(a.len() / inputs);
+        let (out, clipped) = requantise_acc(&acc, s, outputs, counted);
+        self.count(tensor, clipped, counted * outputs);
+        (acc, out)
+    }
+
+    /// Rounds accumulators, and what is added to them of the states before, into state `n` of the residual stream. `previous` are
+    /// the last states, the one right before it the last.
+    fn update(&mut self, tensor: String, n: usize, acc: &Acc, previous: &[&Stream]) -> Vec<i16> {
+        let (params, hidden) = (&self.model.params, self.model.config.hidden);
+        let update = |class| Update::of(params, n, class).expect("the state exists");
+        let of = |class| {
+            let update = update(class);
+            let exponents = (0..hidden).map(|c| (update.exponents(c), update.normed_exponent(c)));
+            exponents.unzip::<_, _, Vec<_>, Vec<_>>()
+        };
+        let ((lead, lead_normed), (body, body_normed)) = (of(RowClass::Lead), of(RowClass::Body));
+        let (counted, leading) = (self.counted_here(acc.hi.len() / hidden), self.leading_here());
+        let Update { added, normed, .. } = update(RowClass::Body);
+        let state = |back: usize| previous[previous.len() - back];
+        let with_normed = normed.and_then(|back| Some((state(back), Gains::of(params, n.checked_sub(back)?)?)));
+        let with_normed =
+            with_normed.map(|(own, gains)| add_normed(acc, &own.y, &gains, [&lead_normed, &body_normed], leading));
+        let added = added.map(|back| state(back).x.as_slice());
+        let acc = with_normed.as_ref().unwrap_or(acc);
+        let (x, clipped) = requantise_stream(acc, added, [&lead, &body], leading, counted);
+        self.count(tensor, clipped, counted * hidden);
+        x
+    }
+
+    /// The state that follows `before` from an output of O or Down of layer `l`, which is added to it. Where it is normed before, it
+    /// is a state, too, and comes first. `norm` names the norm of the state.
+    fn add(&mut self, l: usize, kind: MatmulKind, acc: Acc, before: &Stream, norm: String) -> (Option<Stream>, Stream) {
+        let config = &self.model.config;
+        let (at, after) = match kind {
+            MatmulKind::O => (config.attention_state(l), "attn"),
+            _ => (config.attention_state(l) + config.states_per_layer() / 2, "mlp"),
+        };
+        let name = |tensor: &str| format!("layers.{l}.{tensor}_{after}");
+        if !config.is_post_normed() {
+            let x = self.update(name("residual"), at + 1, &acc, &[before]);
+            return (None, self.stream(norm, acc, x, at + 1));
+        }
+        let nothing = || Acc {
+            hi: vec![0; acc.hi.len()],
+            lo: vec![0; acc.hi.len()],
+        };
+        let (zeros, sums) = (nothing(), nothing());
+        let x = self.update(name("output"), at + 1, &acc, &[]);
+        let output = self.stream(name("post_norm"), acc, x, at + 1);
+        let x = self.update(name("residual"), at + 2, &zeros, &[before, &output]);
+        let sum = self.stream(norm, sums, x, at + 2);
+        (Some(output), sum)
+    }
+
+    /// The next stage of the residual stream, state `n`, from its accumulators and values.
+    fn stream(&mut self, norm_tensor: String, acc: Acc, x: Vec<i16>, n: usize) -> Stream {
+        let (params, hidden) = (&self.model.params, self.model.config.hidden);
+        let (norm, exponents) = (norm_of(params, n), params.exponents_of(n));
+        let sums: Vec<_> = x.par_chunks(hidden).map(|row| norm_sums(row, exponents)).collect();
+        let leading = self.leading_here();
+        let rsqrt = sums.iter().enumerate();
+        let rsqrt: Vec<_> = rsqrt
+            .map(|(i, &s)| norm_rsqrt(s, hidden, norm, class_of(i, leading)))
+            .collect();
+        let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift.at(c)).collect();
+        let counted = self.counted_here(rsqrt.len());
+        let (y, clipped) = in_rows([rsqrt.len(), hidden], counted, |i, out| {
+            let (row, r, mut clipped) = (&x[i * hidden..], rsqrt[i], Clipped::default());
+            for ((&v, &shift), out) in row.iter().zip(&shifts).zip(out) {
+                *out = norm_element(v, r, shift);
+                clipped.count(*out, || round_shift(i64::from(v) * i64::from(r), 8 + u32::from(shift)));
+            }
+            clipped
+        });
+        self.count(norm_tensor, clipped, counted * hidden);
+        Stream {
+            acc_hi: acc.hi,
+            acc_lo: acc.lo,
+            x,
+            sums,
+            rsqrt,
+            y,
+        }
+    }
+
+    fn embed(&mut self, ids: &[u32]) -> Stream {
+        let params = &self.model.params;
+        let hi = embedding(self.model, ids, self.rows);
+        let hi: Vec<i32> = hi.iter().map(|&w| w << params.embed_exponent).collect();
+        let acc = Acc {
+            lo: vec![0; hi.len()],
+            hi,
+        };
+        let x = self.update("embed".into(), 0, &acc, &[]);
+        self.stream("layers.0.norm_attn".into(), acc, x, 0)
+    }
+
+    /// What the table has for rows of values, of which the first `counted` count.
+    fn activate(&mut self, tensor: String, values: &[i16], counted: usize) -> Vec<i16> {
+        let width = self.model.config.ff;
+        let (out, clipped) = in_rows([values.len() / width, width], counted, |i, out| {
+            let mut clipped = Clipped::default();
+            for (out, &v) in out.iter_mut().zip(&values[i * width..]) {
+                *out = self.silu[(i32::from(v) + (1 << 15)) as usize];
+                clipped.count(*out, || self.unclamped_silu(v));
+            }
+            clipped
+        });
+        self.count(tensor, clipped, counted * width);
+        out
+    }
+
+    /// The MLP of layer `l` up to what Down reads, from a normed state.
+    fn mlp(&mut self, l: usize, y: &[i16], out: &mut LayerWitness, pass: &mut Pass<'_>) -> Vec<i16> {
+        let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
+        let params = &model.params.layers[l];
+        let counted = self.counted_here(y.len() / model.config.hidden);
+        if !model.config.gated {
+            let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
+            let h = self.activate(name("act"), &up, counted);
+            (out.up_acc_hi, out.up_acc_lo, out.up) = (acc.hi, acc.lo, up);
+            return h;
+        }
+        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.gate, pass);
+        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
+        let silu = self.activate(name("silu"), &gate, counted);
+        let (width, leading) = (model.config.ff, self.leading_here());
+        let (h, clipped) = in_rows([silu.len() / width, width], counted, |i, out| {
+            let (shift, own) = (params.act.of(class_of(i, leading)), i * width..(i + 1) * width);
+            let products = silu[own.clone()].iter().zip(&up[own]);
+            requantise_all(products.map(|(&s, &u)| (i64::from(s) * i64::from(u), shift)), out)
+        });
+        self.count(name("act"), clipped, counted * width);
+
+        (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
+        (out.up_acc_hi, out.up_acc_lo, out.up) = (up_acc.hi, up_acc.lo, up);
+        h
+    }
+
+    /// The stream after layer `l`, from what Down reads and the stream before it.
+    fn leave(&mut self, l: usize, h: &[i16], stream: &Stream, pass: &mut Pass<'_>) -> (Option<Stream>, Stream) {
+        let model = self.model;
+        let acc = matmul(model, MatmulKind::Down, l, h, pass);
+        let norm = match l + 1 < model.config.layers {
+            true => format!("layers.{}.norm_attn", l + 1),
+            false => "norm_final".into(),
+        };
+        self.add(l, MatmulKind::Down, acc, stream, norm)
+    }
+
+    /// Entry of the table at `gate`, before it is clamped.
+    fn unclamped_silu(&self, gate: i16) -> i64 {
+        let params = &self.model.params;
+        let x = f64::from(gate) * f64::from(-params.gate_bits).exp2();
+        (f64::from(params.silu_bits).exp2() * params.activation.of(x)).round() as i64
+    }
+}
+
+/// The sum of the first `rows` of the normed last states.
+fn pooled(y: &[i16], hidden: usize, rows: usize) -> Vec<i32> {
+    let mut vector = vec![0; hidden];
+    for row in y.chunks_exact(hidden).take(rows) {
+        vector.iter_mut().zip(row).for_each(|(sum, v)| *sum += i32::from(*v));
+    }
+    vector
+}

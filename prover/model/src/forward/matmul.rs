@@ -1,0 +1,151 @@
+//! Weight matmuls of the forward pass.
+
+use std::iter::{self, repeat};
+use std::ops::Range;
+
+use rayon::prelude::*;
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{Matmul, MatmulKind};
+use tessera_circuits::semantics::bias_limbs;
+
+use super::kernels::{split, Acc, PIECE};
+use crate::passes::{cut, window_tiles, WeightPass, Window};
+use crate::tiles::{planes, tile_bytes, TileSource};
+use crate::QuantisedModel;
+use tessera_kernels::weights::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES};
+
+/// In-blocks whose tiles are multiplied together: sums stay in registers, tiles in the first-level cache.
+const STRIP: usize = 4;
+/// Tiles that are not worth sharing between threads.
+const MIN_TILES: usize = 16;
+
+/// Blocks of a matrix that are in memory together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    inputs: Range<usize>,
+    outputs: Range<usize>,
+}
+
+/// The pieces of a matrix, in the order of the file.
+pub(super) fn pieces(model: &QuantisedModel, m: &Matmul) -> Vec<Piece> {
+    let window = window_tiles(&model.weights);
+    let rows = (window / m.out_blocks).clamp(1, m.in_blocks);
+    cut(m.in_blocks, rows)
+        .flat_map(|inputs| {
+            cut(m.out_blocks, window.min(m.out_blocks)).map(move |outputs| Piece {
+                inputs: inputs.clone(),
+                outputs,
+            })
+        })
+        .collect()
+}
+
+/// The windows of a forward pass of a chunk: every matrix but the embedding, of which a pass reads few rows.
+pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
+    let layers = chunk
+        .layers()
+        .flat_map(|l| model.config.layer_kinds().map(move |kind| (kind, l)));
+    layers
+        .chain((chunk.is_last() && !model.config.is_encoder()).then_some((MatmulKind::Head, 0)))
+        .flat_map(|(kind, l)| {
+            let m = model.matmul(kind, l);
+            pieces(model, m).into_iter().map(move |piece| {
+                let row = |b: usize| m.first_tile + b * m.out_blocks;
+                match piece.outputs.len() == m.out_blocks {
+                    true => iter::once(row(piece.inputs.start)..row(piece.inputs.end)).collect(),
+                    false => piece
+                        .inputs
+                        .map(|b| row(b) + piece.outputs.start..row(b) + piece.outputs.end)
+                        .collect(),
+                }
+            })
+        })
+        .collect()
+}
+
+/// Activations `[rows][in]` times a matrix, and its biases; the matrix's windows are the next ones of the pass. The bounds that are
+/// checked when a model key is made keep the accumulators inside i32.
+pub(super) fn matmul(
+    model: &QuantisedModel,
+    kind: MatmulKind,
+    layer: usize,
+    a: &[i16],
+    pass: &mut WeightPass<'_>,
+) -> Acc {
+    let (m, config, isa) = (model.matmul(kind, layer), &model.config, Isa::best());
+    let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
+    let rows = a.tokens();
+    let (planes, size) = (planes(model.params.format), tile_bytes(model.params.format));
+    // [out-block][row]
+    let mut sums: Vec<LimbSums> = vec![[[0; SIMD_LANES]; 2]; m.out_blocks * rows];
+    for piece in pieces(model, m) {
+        let sums = &mut sums[piece.outputs.start * rows..piece.outputs.end * rows];
+        pass.next(|| {
+            let even = piece.outputs.len().div_ceil(8 * rayon::current_num_threads());
+            let share = even.max(MIN_TILES.div_ceil(piece.inputs.len()));
+            sums.par_chunks_mut(share * rows).enumerate().for_each(|(i, sums)| {
+                let first = piece.outputs.start + i * share;
+                for strip in piece.inputs.clone().step_by(STRIP) {
+                    let strip = strip..piece.inputs.end.min(strip + STRIP);
+                    for (c, sums) in (first..).zip(sums.chunks_exact_mut(rows)) {
+                        for plane in (0..planes).rev() {
+                            let tile = |b: usize| {
+                                let t = m.first_tile + b * m.out_blocks + c;
+                                &model.weights.bytes(t..t + 1).as_chunks().0[plane]
+                            };
+                            let tiles: [&Plane; STRIP] =
+                                std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
+                            multiply(
+                                isa,
+                                &tiles[..strip.len()],
+                                size,
+                                &a,
+                                strip.start,
+                                8 * plane as u32,
+                                sums,
+                            );
+                        }
+                    }
+                }
+            });
+        });
+    }
+    let bias: Vec<(i32, i32)> = model.params.bias(kind, layer).iter().copied().map(bias_limbs).collect();
+    let places: Vec<usize> = (0..m.out_dim).map(|y| config.pad_out(kind, y)).collect();
+    let (mut hi, mut lo) = (vec![0; rows * m.out_dim], vec![0; rows * m.out_dim]);
+    let by_row = hi.chunks_exact_mut(m.out_dim).zip(lo.chunks_exact_mut(m.out_dim));
+    let of_row = |(row, (hi, lo))| split(hi, PIECE).zip(split(lo, PIECE)).map(move |limbs| (row, limbs));
+    let pieces: Vec<_> = by_row.enumerate().flat_map(of_row).collect();
+    pieces.into_par_iter().for_each(|(row, ((start, hi), (_, lo)))| {
+        let bias = bias.iter().skip(start).copied().chain(repeat((0, 0)));
+        for ((place, (hi, lo)), bias) in places[start..].iter().zip(hi.iter_mut().zip(lo)).zip(bias) {
+            let [high, low] = &sums[place / SIMD_LANES * rows + row];
+            *hi = high[place % SIMD_LANES] + bias.0;
+            *lo = low[place % SIMD_LANES] + bias.1;
+        }
+    });
+    Acc { hi, lo }
+}
+
+/// The rows of the embedding of some tokens, and of their positions from `first` on, `[ids][hidden]`. Where there are types of tokens, `first`
+/// is 0: an encoder takes a text at once.
+pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Vec<i32> {
+    let hidden = model.config.hidden;
+    let weight = |row: usize, y: usize| i32::from(model.weight(MatmulKind::Embed, 0, row, y));
+    let types = model.config.types_of(ids);
+    let rows = ids
+        .par_iter()
+        .zip(&types)
+        .enumerate()
+        .flat_map_iter(|(i, (id, token_type))| {
+            let position = model.config.position_row(first + i, *token_type);
+            let of = move |y: usize| weight(*id as usize, y) + position.map_or(0, |row| weight(row, y));
+            (0..hidden).map(of)
+        });
+    let rows = rows.collect();
+    if let Some((file, _)) = model.weights.streamed() {
+        // Pages around those that were read may have become resident, too.
+        file.release(0..model.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(model.params.format));
+    }
+    rows
+}

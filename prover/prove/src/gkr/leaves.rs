@@ -1,0 +1,177 @@
+//! The leaves of a tree of lookups, made from the columns where they are needed: kept, the denominators would take as much
+//! memory as all layers above them.
+
+use num_traits::One;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Linear;
+use tessera_circuits::air::Relations;
+use tessera_circuits::trees::{LookupTree, Plane};
+
+use super::field::{words, Packed, Words, LOG_LANES};
+use crate::column::{Cells, Column};
+
+type K = SecureField;
+
+/// Vectors of a piece that are shown at a time.
+const SHOWN: usize = 8;
+/// Trees with fewer leaves than two to this keep the fractions of two leaves.
+const LOG_SMALL: u32 = 10;
+
+/// The largest layer that is kept of a tree of `2^log` leaves. Fractions of two leaves are made again like these: that takes less
+/// time than to enter and to pass their memory, which is as much as that of all layers above.
+pub(super) fn top(log: u32) -> u32 {
+    match log < LOG_SMALL {
+        true => log - 1,
+        false => log - 2,
+    }
+}
+
+/// A linear form in columns.
+pub struct Form<'a> {
+    constant: Words,
+    terms: Vec<(Cells<'a>, Option<Words>)>,
+}
+
+impl<'a> Form<'a> {
+    /// Of these columns.
+    pub fn new(form: &Linear, columns: &'a [Column]) -> Self {
+        let term = |(column, factor): &(usize, BaseField)| {
+            let factor = Some(*factor).filter(|factor| !factor.is_one());
+            (columns[*column].cells(), factor.map(words::splat))
+        };
+        Self {
+            constant: words::splat(form.constant),
+            terms: form.terms.iter().map(term).collect(),
+        }
+    }
+
+    /// The values in the vector `at` of rows.
+    #[inline(always)]
+    pub fn at(&self, at: usize) -> Words {
+        self.terms.iter().fold(self.constant, |sum, (cells, factor)| {
+            let value = cells.vector(at);
+            words::plus(sum, factor.map_or(value, |factor| words::times(value, factor)))
+        })
+    }
+}
+
+/// A plane, with its challenges.
+struct Run<'a> {
+    /// Vectors before it.
+    start: usize,
+    vectors: usize,
+    first: Form<'a>,
+    second: Option<(Form<'a>, Packed)>,
+    third: Option<(Form<'a>, Packed)>,
+    minus_z: Packed,
+}
+
+impl<'a> Run<'a> {
+    fn new(start: usize, plane: &Plane, columns: &'a [Vec<Column>], relations: &Relations) -> Self {
+        let own = &columns[plane.part.index()];
+        let [z, alpha] = relations.challenges(plane.lookup.relation);
+        let [first, second, third] = [0, 1, 2].map(|i| plane.lookup.tuple.get(i).map(|value| Form::new(value, own)));
+        Self {
+            start,
+            vectors: 1 << (plane.log_rows - LOG_LANES),
+            first: first.expect("a tuple has a value"),
+            second: second.map(|form| (form, Packed::broadcast(alpha))),
+            third: third.map(|form| (form, Packed::broadcast(alpha * alpha))),
+            minus_z: Packed::broadcast(-z),
+        }
+    }
+
+    /// The denominators in vectors `from..` of the plane.
+    fn denominators(&self, from: usize, out: &mut [Packed]) {
+        match &self.second {
+            None => {
+                let value = |(i, out): (usize, &mut Packed)| *out = self.minus_z.add_words(self.first.at(from + i));
+                out.iter_mut().enumerate().for_each(value);
+            }
+            Some((second, alpha)) if self.first.terms.is_empty() => {
+                let constant = self.minus_z.add_words(self.first.constant);
+                let value = |(i, out): (usize, &mut Packed)| *out = alpha.mul_add(second.at(from + i), constant);
+                out.iter_mut().enumerate().for_each(value);
+            }
+            Some((second, alpha)) => {
+                let value = |(i, out): (usize, &mut Packed)| {
+                    let first = self.minus_z.add_words(self.first.at(from + i));
+                    *out = alpha.mul_add(second.at(from + i), first);
+                };
+                out.iter_mut().enumerate().for_each(value);
+            }
+        }
+        if let Some((third, alpha)) = &self.third {
+            let value = |(i, out): (usize, &mut Packed)| *out = alpha.mul_add(third.at(from + i), *out);
+            out.iter_mut().enumerate().for_each(value);
+        }
+    }
+}
+
+/// The leaves of a tree.
+pub struct Leaves<'a> {
+    runs: Vec<Run<'a>>,
+    pub log: u32,
+}
+
+impl<'a> Leaves<'a> {
+    /// Of columns by part.
+    pub fn new(tree: &LookupTree, columns: &'a [Vec<Column>], relations: &Relations) -> Self {
+        let mut start = 0;
+        let runs = tree.planes.iter().map(|plane| {
+            let run = Run::new(start, plane, columns, relations);
+            start += run.vectors;
+            run
+        });
+        Self {
+            runs: runs.collect(),
+            log: tree.log_leaves(),
+        }
+    }
+
+    /// log2 of the nodes of the largest layer that is kept.
+    pub fn top(&self) -> u32 {
+        top(self.log)
+    }
+
+    /// The run that has vector `first`, or the number of runs beyond the last.
+    fn run_at(&self, first: usize) -> usize {
+        self.runs.partition_point(|run| run.start + run.vectors <= first)
+    }
+
+    /// Denominators from vector `first` on, which is in run `at`; one beyond the planes.
+    fn denominators(&self, mut at: usize, mut first: usize, mut out: &mut [Packed]) {
+        while !out.is_empty() {
+            let Some(run) = self.runs.get(at) else {
+                out.fill(Packed::broadcast(K::one()));
+                return;
+            };
+            let from = first - run.start;
+            let (own, rest) = out.split_at_mut(out.len().min(run.vectors.saturating_sub(from)));
+            run.denominators(from, own);
+            (first, out, at) = (first + own.len(), rest, at + 1);
+        }
+    }
+
+    /// Shows `work` denominators, a few vectors at a time, which stay in the first-level cache: of `len` vectors from `at` on, in
+    /// each of the pieces that begin at `starts`. `work` is told the number of the first one in the block.
+    #[inline(always)]
+    pub fn block<const N: usize>(
+        &self,
+        at: usize,
+        starts: [usize; N],
+        len: usize,
+        mut work: impl FnMut(usize, [&[Packed]; N]),
+    ) {
+        let mut buffers = [[Packed::ZERO; SHOWN]; N];
+        let runs = starts.map(|start| self.run_at(start + at));
+        for first in (0..len).step_by(SHOWN) {
+            let own = SHOWN.min(len - first);
+            for ((buffer, start), run) in buffers.iter_mut().zip(starts).zip(runs) {
+                self.denominators(run, start + at + first, &mut buffer[..own]);
+            }
+            work(first, std::array::from_fn(|i| &buffers[i][..own]));
+        }
+    }
+}

@@ -1,0 +1,538 @@
+//! The prover (docs/protocol.md): the same phases, in the same order, as the verifier's `verify.rs`.
+#![feature(portable_simd)]
+
+pub mod activations;
+pub mod bind;
+pub mod check;
+pub mod claims;
+pub mod column;
+pub mod gkr;
+pub mod matmul;
+pub mod multiplicities;
+pub mod opening;
+pub mod stark;
+mod stopwatch;
+pub mod sumcheck;
+pub mod trace;
+pub mod work;
+
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::Relations;
+use tessera_circuits::chunk::{Boundary, Chunk, Ends};
+use tessera_circuits::claims::{batch, Batch, LinearClaim};
+use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
+use tessera_circuits::ops::WEIGHTED;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::{Statement, StatementError};
+use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
+use tessera_circuits::trees::{lookup_trees, LookupTree};
+use tessera_circuits::wiring::{suffix, Points, Public};
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::context::Context;
+use tessera_verifier::key::{ModelId, ModelKey};
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, POINTS};
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof};
+use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS, MIN_BITS};
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::stark::draw_relations;
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{
+    absorb_context, absorb_statistics, open_transcript, unit_coefficients, verify_chunk, weight_families,
+    ChunkStatement, VerifyError,
+};
+use thiserror::Error;
+
+use self::activations::Activations;
+use self::column::Column;
+use self::matmul::PrecomputedMatmuls;
+use self::multiplicities::multiplicities;
+use self::opening::{Codeword, Committed, CommittedWeights, OpeningProverError, Side};
+use self::stark::{twiddles, Counted, ProveStarkError};
+use self::stopwatch::Stopwatch;
+use self::trace::{statistics, Source};
+use tessera_model::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
+use tessera_model::generate::{generate, generate_recorded, GenerateError, GenerateOptions};
+use tessera_model::passes::Traffic;
+use tessera_model::QuantisedModel;
+use tessera_support::progress::Progress;
+
+/// A model as the prover needs it.
+#[derive(Clone, Copy)]
+pub struct ProverModel<'a> {
+    pub key: &'a ModelKey,
+    pub id: ModelId,
+    pub quantised: &'a QuantisedModel,
+    pub codeword: &'a Codeword,
+}
+
+/// A finished proof and how it was made.
+#[derive(Clone, Debug)]
+pub struct ProveReport {
+    pub proof: Proof,
+    pub bytes: Vec<u8>,
+    /// Seconds of each phase, in order.
+    pub phases: Vec<(String, f64)>,
+    /// What phases read of the weights.
+    pub weights: Vec<(String, Traffic)>,
+    /// Saturated values by tensor, over all rows.
+    pub saturated: Saturations,
+    /// Bits of the soundness ledger.
+    pub security_bits: f64,
+}
+
+/// Why no proof was made.
+#[derive(Debug, Error)]
+pub enum ProveError {
+    #[error(transparent)]
+    Statement(#[from] StatementError),
+    /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
+    #[error("{0}; the model is far from its calibration text on this prompt")]
+    Clipped(#[from] StatisticsError),
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+    #[error(transparent)]
+    Opening(#[from] OpeningProverError),
+    #[error(transparent)]
+    Stark(#[from] ProveStarkError),
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    #[error("internal error: the proof does not verify: {0}")]
+    Check(#[source] VerifyError),
+    #[error(
+        "a statement of {rows} token rows has {:.1} bits of security at most, below the minimum of {min:.0}",
+        (got * 10.0).floor() / 10.0
+    )]
+    Security { rows: usize, got: f64, min: f64 },
+}
+
+/// Continues `prompt` as the options say, or makes a vector of it, and proves in one piece that the model does.
+pub fn prove(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    progress: &dyn Progress,
+) -> Result<ProveReport, ProveError> {
+    prove_in_context(model, prompt, options, None, progress)
+}
+
+/// Proves a generation as [`prove`] does. If a context is given, the proof holds in that context only.
+pub fn prove_in_context(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    context: Option<Context>,
+    progress: &dyn Progress,
+) -> Result<ProveReport, ProveError> {
+    let mut watch = Stopwatch::new(progress);
+    if model.key.config.is_encoder() {
+        let statement = generated(model, prompt, options, &mut watch)?;
+        return whole(model, statement, context, None, watch);
+    }
+    let generate = || generate_recorded(model.quantised, prompt, options);
+    let (generation, state) = watch.phase("generate", generate)?;
+    watch.read("generate", generation.traffic);
+    let statement = Statement {
+        prompt: prompt.to_vec(),
+        output: generation.ids,
+    };
+    whole(model, statement, context, Some(state), watch)
+}
+
+/// Proves in one piece, and in a context if one is given, a statement whose output the model is known to generate.
+pub fn prove_statement(
+    model: &ProverModel<'_>,
+    statement: Statement,
+    context: Option<Context>,
+    progress: &dyn Progress,
+) -> Result<ProveReport, ProveError> {
+    whole(model, statement, context, None, Stopwatch::new(progress))
+}
+
+/// The statement of how the model continues `prompt`, or of the vector that an encoder makes of it.
+pub fn generate_statement(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    progress: &dyn Progress,
+) -> Result<Statement, ProveError> {
+    generated(model, prompt, options, &mut Stopwatch::new(progress))
+}
+
+/// The residual stream between any two neighbouring chunks.
+pub fn boundaries(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    chunks: &[Chunk],
+    progress: &dyn Progress,
+) -> Result<Vec<Boundary>, ProveError> {
+    progress.phase("activations", Some(chunks.len() as u64));
+    let token_log = ModelConfig::token_log(statement.rows());
+    let ids = statement.row_ids(token_log);
+    let leading = statement.leading(&model.key.params.leading, token_log);
+    let mut boundaries: Vec<Boundary> = Vec::new();
+    for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
+        let entering = |boundary| Input::Stream(boundary, leading);
+        let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
+        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), None)?;
+        boundaries.push(run.output);
+        progress.advance(1);
+    }
+    Ok(boundaries)
+}
+
+/// Refuses statements that no verifier accepts; returns the bits of security of a proof in these chunks.
+pub fn check_security(key: &ModelKey, chunks: &[Chunk], statement: &Statement) -> Result<f64, ProveError> {
+    statement.check(&key.config)?;
+    let rows = statement.rows();
+    let got = security_bits(key, chunks, statement.lengths());
+    match got < MIN_BITS {
+        true => Err(ProveError::Security {
+            rows,
+            got,
+            min: MIN_BITS,
+        }),
+        false => Ok(got),
+    }
+}
+
+/// A chunk, proved.
+#[derive(Clone, Debug)]
+pub struct ProvedChunk {
+    pub proof: ChunkProof,
+    /// Seconds of each phase, in order.
+    pub phases: Vec<(String, f64)>,
+    /// Saturated values by tensor, over all rows.
+    pub saturated: Saturations,
+}
+
+/// Proves one chunk of a statement whose output the model is known to generate; of any other output no proof verifies.
+/// The proof is the same whenever and wherever it is made.
+pub fn prove_chunk(
+    model: &ProverModel<'_>,
+    statement: &Statement,
+    chunk: &Chunk,
+    ends: Ends<'_>,
+    context: Option<Context>,
+    progress: &dyn Progress,
+) -> Result<ProvedChunk, ProveError> {
+    let mut watch = Stopwatch::new(progress);
+    let claim = ChunkStatement {
+        key: model.key,
+        model: &model.id,
+        statement,
+        chunk,
+        ends,
+        context,
+    };
+    let (proof, saturated) = checked(model, &claim, None, &mut watch)?;
+    progress.done();
+    Ok(ProvedChunk {
+        proof,
+        phases: watch.phases,
+        saturated,
+    })
+}
+
+fn generated(
+    model: &ProverModel<'_>,
+    prompt: &[u32],
+    options: &GenerateOptions,
+    watch: &mut Stopwatch<'_>,
+) -> Result<Statement, ProveError> {
+    if model.key.config.is_encoder() {
+        let vector = watch.phase("embed", || ForwardState::new(model.quantised).vector(prompt))?;
+        return Ok(Statement::of_vector(prompt.to_vec(), &vector));
+    }
+    let generation = watch.phase("generate", || generate(model.quantised, prompt, options, |_| ()))?;
+    watch.read("generate", generation.traffic);
+    Ok(Statement {
+        prompt: prompt.to_vec(),
+        output: generation.ids,
+    })
+}
+
+/// Proves a statement in one piece; what was recorded while it was generated is not computed again.
+fn whole(
+    model: &ProverModel<'_>,
+    statement: Statement,
+    context: Option<Context>,
+    recorded: Option<ForwardState<'_>>,
+    mut watch: Stopwatch<'_>,
+) -> Result<ProveReport, ProveError> {
+    let chunk = Chunk::whole(model.key.config.layers);
+    let security_bits = check_security(model.key, &[chunk], &statement)?;
+    let claim = ChunkStatement {
+        key: model.key,
+        model: &model.id,
+        statement: &statement,
+        chunk: &chunk,
+        ends: Ends::default(),
+        context,
+    };
+    let (chunk, saturated) = checked(model, &claim, recorded, &mut watch)?;
+    let proof = Proof {
+        model: model.id,
+        statement,
+        boundaries: Vec::new(),
+        chunks: vec![chunk],
+        context,
+    };
+    let bytes = proof.to_bytes()?;
+    watch.done();
+    Ok(ProveReport {
+        proof,
+        bytes,
+        phases: watch.phases,
+        weights: watch.weights,
+        saturated,
+        security_bits,
+    })
+}
+
+/// Proves a chunk and checks the proof. Also returns the saturated values.
+fn checked(
+    model: &ProverModel<'_>,
+    claim: &ChunkStatement<'_>,
+    recorded: Option<ForwardState<'_>>,
+    watch: &mut Stopwatch<'_>,
+) -> Result<(ChunkProof, Saturations), ProveError> {
+    let run = Run::of(model, claim, recorded, watch)?;
+    let (proof, saturated) = unchecked(model, claim, run, watch)?;
+    watch
+        .phase("check", || verify_chunk(claim, &proof))
+        .map_err(ProveError::Check)?;
+    Ok((proof, saturated))
+}
+
+/// What a chunk computes, laid out as a trace.
+struct Run {
+    shape: Shape,
+    params: ModelParams,
+    statistics: Statistics,
+    columns: Vec<Vec<Column>>,
+    saturated: Saturations,
+}
+
+impl Run {
+    /// Runs the chunk of a statement, or what was not run of it while it was recorded.
+    fn of(
+        model: &ProverModel<'_>,
+        claim: &ChunkStatement<'_>,
+        recorded: Option<ForwardState<'_>>,
+        watch: &mut Stopwatch<'_>,
+    ) -> Result<Self, ProveError> {
+        let (key, statement, chunk, input) = (claim.key, claim.statement, claim.chunk, claim.ends.input);
+        let shape = key.shape(chunk, statement.lengths());
+        let params = chunk.params(&key.params);
+        let (mut witness, ids) = (Witness::default(), statement.row_ids(shape.token));
+        let run = watch.phase("forward pass", || {
+            if let Some(state) = recorded {
+                return state.finish(&ids[statement.rows()..], &mut witness);
+            }
+            let leading = statement.leading(&key.params.leading, shape.token);
+            let entering = |boundary| Input::Stream(boundary, leading);
+            let input = input.map_or(Input::Tokens(&ids), entering);
+            ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), Some(&mut witness))
+        })?;
+        if run.traffic.bytes > 0 {
+            watch.read("forward pass", run.traffic);
+        }
+
+        let mut statistics = statistics(&shape, statement, &witness);
+        let (columns, clips): (Vec<Vec<Column>>, Vec<Vec<Clip>>) = watch.phase("trace", || {
+            let of_part = |part| {
+                let source = Source {
+                    shape: &shape,
+                    params: &params,
+                    statement,
+                    input,
+                    witness: &witness,
+                    statistics: &statistics,
+                };
+                let made = source.columns(part);
+                // The columns of the next part take the place of what was recorded for this one.
+                witness.forget(part);
+                made
+            };
+            shape.by_part(of_part).into_iter().unzip()
+        });
+        statistics.clips = clips.concat();
+        statistics.check(&shape, &params, statement)?;
+        Ok(Self {
+            shape,
+            params,
+            statistics,
+            columns,
+            saturated: run.saturated,
+        })
+    }
+}
+
+/// The phases of the protocol. Also returns the saturated values.
+fn unchecked(
+    model: &ProverModel<'_>,
+    claim: &ChunkStatement<'_>,
+    run: Run,
+    watch: &mut Stopwatch<'_>,
+) -> Result<(ChunkProof, Saturations), ProveError> {
+    let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
+    // Commitments before any challenge.
+    let params = CommitmentParams::of_activations(shape, &key.weights);
+    let suite = key.header.hash_suite;
+    let mut transcript = open_transcript(suite, claim.model, &params, statement, chunk, &claim.ends);
+    absorb_context(claim.context.as_ref(), &mut transcript);
+    let columns = &run.columns;
+    let mut activations = watch.phase("commit activations", || {
+        Activations::commit(suite, shape, columns, params)
+    });
+    transcript.send(ACTIVATIONS, activations.root());
+    let twiddles = twiddles();
+    let counted = watch.phase("count lookups", || {
+        let tables = (&run.params, shape.config.score_cap());
+        Counted::commit(tables, multiplicities(shape, columns), &twiddles, &mut transcript)
+    });
+    absorb_statistics(&run.statistics, &mut transcript);
+
+    // Lookups.
+    let lookup_work = work::send(LOOKUP_WORK, LOOKUP_WORK_BITS, &mut transcript);
+    let relations = draw_relations(&mut transcript, shape.scores().capped);
+    let trees = lookup_trees(shape);
+    let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
+
+    // Matmuls.
+    let points = Points::new(shape, transcript.challenges(POINTS, Points::count(shape)));
+    let public = Public {
+        shape,
+        params: &run.params,
+        statement,
+        ends: claim.ends,
+        statistics: &run.statistics,
+        points: &points,
+    };
+    let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
+    let mut matmuls = watch.phase("matmuls", || {
+        matmul::prove(&public, columns, weights, &opened, &mut transcript)
+    });
+    watch.read("matmuls", matmuls.traffic);
+    let families = weight_families(&mut transcript);
+
+    // Linear claims.
+    let (batch, linear) = watch.phase("claims", || {
+        let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
+        let batch = batch(claims, transcript.challenge(CLAIMS));
+        let linear = claims::prove(&batch, shape, columns, &mut transcript);
+        (batch, linear)
+    });
+
+    // Weights and activations.
+    let (opening, traffic) = watch.phase("open", || {
+        let units = UnitClaim::of(shape, &batch, &linear.point, &activations);
+        open(
+            model,
+            &public,
+            opened,
+            &families,
+            &mut matmuls,
+            units.side(&mut activations),
+            &mut transcript,
+        )
+    })?;
+    watch.read("open", traffic);
+
+    // Aggregator.
+    let (claimed_sum, stark) = watch.phase("stark", || counted.prove(&relations, &mut transcript))?;
+    let proof = ChunkProof {
+        layers: chunk.layers().len() as u32,
+        statistics: run.statistics,
+        activations: *activations.root(),
+        lookup_work,
+        lookups: lookups.proofs,
+        matmuls: matmuls.proof,
+        linear: linear.proof,
+        opening,
+        claimed_sum,
+        stark,
+    };
+    Ok((proof, run.saturated))
+}
+
+/// Everything that is claimed of sums of columns.
+fn linear_claims(
+    public: &Public<'_>,
+    trees: &[LookupTree],
+    relations: &Relations,
+    lookups: &gkr::Proved,
+    matmuls: &PrecomputedMatmuls,
+) -> Vec<LinearClaim> {
+    let mut claims = public.trace_claims(matmuls.proof.claim);
+    claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    let powers = public.powers();
+    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
+        claims.extend(tree.claim(&powers, relations, leaf));
+    }
+    claims
+}
+
+/// Where the linear claims end: the units of the activations at a point, each with a factor.
+struct UnitClaim<'a> {
+    gamma: Vec<SecureField>,
+    local_point: &'a [SecureField],
+    values: Vec<SecureField>,
+}
+
+impl<'a> UnitClaim<'a> {
+    fn of(shape: &Shape, batch: &Batch, point: &'a [SecureField], activations: &Activations<'_>) -> Self {
+        let local_point = suffix(point, MIN_ROWS_LOG);
+        Self {
+            gamma: unit_coefficients(shape, batch, point),
+            local_point,
+            values: activations.unit_values(local_point),
+        }
+    }
+
+    /// The claim with the activations that it is about, as they are opened.
+    fn side<'s, 'c>(&'s self, committed: &'s mut Activations<'c>) -> Side<'s, Activations<'c>> {
+        let params = *committed.params();
+        Side {
+            committed,
+            claim: OpeningClaim {
+                columns: params.columns_of(&(0..params.tiles), 0),
+                gamma: &self.gamma,
+                local_point: self.local_point,
+                value: opening::value(&self.gamma, &self.values),
+            },
+            values: &self.values,
+        }
+    }
+}
+
+/// Opens the weights that the matmuls have read, in memory that these leave, and the activations where the linear claims end.
+fn open(
+    model: &ProverModel<'_>,
+    public: &Public<'_>,
+    columns: OpenedColumns,
+    families: &[SecureField; WEIGHTED.len()],
+    matmuls: &mut PrecomputedMatmuls,
+    activations: Side<'_, Activations<'_>>,
+    transcript: &mut Transcript,
+) -> Result<(OpeningProof, Traffic), OpeningProverError> {
+    let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), columns.log_band);
+    let memory = std::mem::take(&mut matmuls.memory);
+    let mut committed = CommittedWeights::new(&model.quantised.weights, model.codeword, memory)?;
+    let weights = Side {
+        committed: &mut committed,
+        claim: OpeningClaim {
+            columns,
+            gamma: &gamma,
+            local_point: &public.local_point(&matmuls.point, columns.log_band),
+            value: opening::value(&gamma, &matmuls.band_values),
+        },
+        values: &matmuls.band_values,
+    };
+    let policy = opening_policy(model.key.weights.log_blowup);
+    let proof = opening::open(&policy, weights, activations, transcript)?;
+    Ok((proof, committed.traffic()))
+}

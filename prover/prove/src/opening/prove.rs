@@ -1,0 +1,406 @@
+//! Opening both commitments: a band sumcheck and a combined column of each, and the sumcheck that folds their sum (BaseFold).
+
+use std::sync::Arc;
+
+use num_traits::Zero;
+use rayon::prelude::*;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::mle::{eq_table, fold_msb_in_place};
+use tessera_verifier::labels::{BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_WORK, ORACLE};
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::{
+    absorb_statement, draw_leaves, lift, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpenedColumns,
+    OpeningClaim, OpeningProof, OracleOpening, FOLD_LOG,
+};
+use tessera_verifier::policy::OpeningPolicy;
+use tessera_verifier::sumcheck::Round;
+use tessera_verifier::transcript::Transcript;
+
+use super::combine::combine_columns;
+use super::fft::Twiddles;
+use super::fold::Message;
+use super::join::{add_lifted, join};
+use super::{length, merkle, Codeword, OpeningProverError};
+use crate::work;
+use tessera_kernels::table::Table;
+use tessera_kernels::weights::Elements;
+use tessera_model::passes::Traffic;
+use tessera_model::tiles::{TileRange, TileSource};
+
+/// Tables shorter than this are summed on one thread.
+const SEQUENTIAL: usize = 1 << 11;
+
+/// What was committed to, as an opening needs it.
+pub trait Committed {
+    /// The parameters of the commitment.
+    fn params(&self) -> &CommitmentParams;
+
+    /// The root of its tree.
+    fn root(&self) -> &Digest;
+
+    /// The twiddles of its code.
+    fn twiddles(&self) -> Arc<Twiddles>;
+
+    /// Some columns combined to one message with a weight each, whose least significant variable is bound to `fold`.
+    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField>;
+
+    /// Opens leaves, increasing.
+    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError>;
+}
+
+/// Weights with their commitment.
+pub struct CommittedWeights<'a> {
+    source: &'a dyn TileSource,
+    codeword: &'a Codeword,
+    memory: Table<Elements>,
+    traffic: Traffic,
+}
+
+impl<'a> CommittedWeights<'a> {
+    /// The weights of `source`, all of them. The combined column takes the place of `memory`.
+    pub fn new(
+        source: &'a dyn TileSource,
+        codeword: &'a Codeword,
+        memory: Table<Elements>,
+    ) -> Result<Self, OpeningProverError> {
+        length("tiles of the source", source.tiles(), codeword.params().tiles)?;
+        Ok(Self {
+            source,
+            codeword,
+            memory,
+            traffic: Traffic::default(),
+        })
+    }
+
+    /// What was read of the weights: once for the combined column, and once for the opened rows if there is no file of the
+    /// codeword.
+    pub const fn traffic(&self) -> Traffic {
+        self.traffic
+    }
+}
+
+impl Committed for CommittedWeights<'_> {
+    fn params(&self) -> &CommitmentParams {
+        self.codeword.params()
+    }
+
+    fn root(&self) -> &Digest {
+        self.codeword.root()
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        let params = self.codeword.params();
+        Arc::new(Twiddles::new(params.log_message, params.log_blowup))
+    }
+
+    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
+        let tiles = TileRange::new(self.source, columns.tiles());
+        let memory = std::mem::take(&mut self.memory);
+        let (message, traffic) = combine_columns(&tiles, &columns.params, weights, fold, memory);
+        self.traffic += traffic;
+        message
+    }
+
+    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
+        let (opening, traffic) = self.codeword.open_with(self.source, twiddles, leaves)?;
+        self.traffic += traffic;
+        Ok(opening)
+    }
+}
+
+/// A commitment, what is claimed of it, and the values that the claim is about.
+pub struct Side<'a, C> {
+    pub committed: &'a mut C,
+    pub claim: OpeningClaim<'a>,
+    /// `B~(claim.local_point)` for every band of the claim's columns.
+    pub values: &'a [SecureField],
+}
+
+impl<C: Committed> Side<'_, C> {
+    /// Checks that the claim is one about the commitment, and absorbs it.
+    fn state(&self, policy: &OpeningPolicy, transcript: &mut Transcript) -> Result<(), OpeningProverError> {
+        let (commitment, columns) = (*self.committed.params(), &self.claim.columns);
+        columns.check()?;
+        if commitment.columns_of(&columns.tiles(), columns.log_band) != *columns {
+            return Err(OpeningProverError::CodewordParams {
+                got: commitment,
+                expected: columns.params,
+            });
+        }
+        let bands = columns.bands().len();
+        length("gamma", self.claim.gamma.len(), bands)?;
+        length("values of bands", self.values.len(), bands)?;
+        length("local point", self.claim.local_point.len(), columns.log_area() as usize)?;
+        let claimed = Claimed {
+            commitment,
+            root: *self.committed.root(),
+            claim: self.claim,
+        };
+        absorb_statement(transcript, policy, &claimed);
+        Ok(())
+    }
+
+    /// The band sumcheck. Returns what there is of it in the proof, the weights of the columns, and the point.
+    fn reduce(&self, transcript: &mut Transcript) -> (CodeOpening, Vec<SecureField>, Vec<SecureField>) {
+        let columns = &self.claim.columns;
+        let (band_rounds, rho, band_value) = band_sumcheck(columns, self.claim.gamma, self.values, transcript);
+        let (column_point, band_point) = rho.split_at(columns.params.log_columns() as usize);
+        let (_, rest) = self.local();
+        let own = CodeOpening {
+            band_rounds,
+            band_value,
+            ..Default::default()
+        };
+        (own, eq_table(column_point), [band_point, rest].concat())
+    }
+
+    /// The combination of the columns, folded once.
+    fn combine(&mut self, weights: &[SecureField]) -> Table<SecureField> {
+        let (fold, _) = self.local();
+        self.committed.combine(&self.claim.columns, weights, fold)
+    }
+
+    /// The last coordinate of the local point, which is the first folding challenge, as what it binds needs no round; and the
+    /// others.
+    fn local(&self) -> (SecureField, &[SecureField]) {
+        let (fold, rest) = self
+            .claim
+            .local_point
+            .split_last()
+            .expect("at least twelve coordinates");
+        (*fold, rest)
+    }
+}
+
+/// Proves both claims, that on the weights and that on the activations.
+pub fn open<W: Committed, A: Committed>(
+    policy: &OpeningPolicy,
+    mut weights: Side<'_, W>,
+    mut activations: Side<'_, A>,
+    transcript: &mut Transcript,
+) -> Result<OpeningProof, OpeningProverError> {
+    let (mut folding, proof) = begin(policy, &mut weights, &mut activations, transcript)?;
+    folding.run(transcript);
+    folding.finish(weights.committed, activations.committed, policy, transcript, proof)
+}
+
+/// Everything up to the sum of both combined columns, which is still to be folded.
+pub(super) fn begin<W: Committed, A: Committed>(
+    policy: &OpeningPolicy,
+    weights: &mut Side<'_, W>,
+    activations: &mut Side<'_, A>,
+    transcript: &mut Transcript,
+) -> Result<(Folding, OpeningProof), OpeningProverError> {
+    policy.check()?;
+    weights.state(policy, transcript)?;
+    activations.state(policy, transcript)?;
+    let (mut own, columns, point) = weights.reduce(transcript);
+    let (mut other, units, other_point) = activations.reduce(transcript);
+    let messages = [weights.combine(&columns), activations.combine(&units)];
+    let points = lift::extend([&point, &other_point]);
+    let joined = join([&messages[0], &messages[1]], points, transcript);
+    [own.joined_value, other.joined_value] = joined.values;
+
+    let params = [*weights.committed.params(), *activations.committed.params()];
+    let long = lift::longer(&params[0], &params[1]);
+    let twiddles = match long == params[0] {
+        true => weights.committed.twiddles(),
+        false => activations.committed.twiddles(),
+    };
+    let message = Message::new(add_lifted(messages, joined.iota), joined.point);
+    let proof = OpeningProof {
+        weights: own,
+        activations: other,
+        join_rounds: joined.rounds,
+        ..Default::default()
+    };
+    Ok((Folding::new(&long, message, twiddles), proof))
+}
+
+/// The value of a claim: the sum of `gamma[B] band_values[B]`.
+pub fn value(gamma: &[SecureField], band_values: &[SecureField]) -> SecureField {
+    let terms = gamma.iter().zip(band_values);
+    terms.fold(SecureField::zero(), |sum, (&g, &w)| sum + g * w)
+}
+
+/// Sumcheck of `sum_B gamma[B] w[B]`. Returns the rounds, the point and the final value of `w`.
+fn band_sumcheck(
+    columns: &OpenedColumns,
+    gamma: &[SecureField],
+    band_values: &[SecureField],
+    transcript: &mut Transcript,
+) -> (Vec<Round>, Vec<SecureField>, SecureField) {
+    let padded = |values: &[SecureField]| {
+        let mut table = values.to_vec();
+        table.resize(1 << columns.log_bands(), SecureField::zero());
+        table
+    };
+    let (mut gamma, mut values) = (padded(gamma), padded(band_values));
+    let (mut rounds, mut rho) = (Vec::new(), Vec::new());
+    while values.len() > 1 {
+        let half = values.len() / 2;
+        let round = sum_products(half, |i| ((gamma[i], gamma[half + i]), (values[i], values[half + i])));
+        let r = BAND_ROUND.send(&round, transcript);
+        fold_msb_in_place(&mut gamma, r);
+        fold_msb_in_place(&mut values, r);
+        rounds.push(round);
+        rho.push(r);
+    }
+    transcript.send(EVALUATION, &values[0]);
+    (rounds, rho, values[0])
+}
+
+/// Values of a variable at 0 and 1.
+type Pair = (SecureField, SecureField);
+
+/// `[s(0), s(2)]` of the sum of the products of two tables with `len` pairs each.
+fn sum_products(len: usize, pairs: impl Fn(usize) -> (Pair, Pair) + Sync) -> Round {
+    let add = |[a, b]: Round, [c, d]: Round| [a + c, b + d];
+    let zero = [SecureField::zero(); 2];
+    (0..len)
+        .into_par_iter()
+        .with_min_len(SEQUENTIAL)
+        .fold(
+            || zero,
+            |sum, i| {
+                let ((a0, a1), (b0, b1)) = pairs(i);
+                add(sum, [a0 * b0, (a1 + a1 - a0) * (b1 + b1 - b0)])
+            },
+        )
+        .reduce(|| zero, add)
+}
+
+/// A committed oracle: its codeword and the levels of its Merkle tree.
+struct Oracle {
+    values: Vec<SecureField>,
+    levels: Vec<Vec<Digest>>,
+}
+
+impl Oracle {
+    fn root(&self) -> Digest {
+        self.levels.last().map_or([0; 32], |top| top[0])
+    }
+
+    /// Opens the leaves that hold some positions (increasing), whose own values the verifier knows.
+    fn open(&self, positions: &[usize]) -> OracleOpening {
+        let mut leaves: Vec<usize> = positions.iter().map(|position| position >> FOLD_LOG).collect();
+        leaves.dedup();
+        let neighbours = leaves.iter().flat_map(|leaf| leaf << FOLD_LOG..(leaf + 1) << FOLD_LOG);
+        let sent = neighbours.filter(|position| positions.binary_search(position).is_err());
+        let depth = self.levels.len() as u32 - 1;
+        OracleOpening {
+            values: sent.map(|position| self.values[position]).collect(),
+            path: merkle::path(&leaves, depth, |level, index| self.levels[level][index]),
+        }
+    }
+}
+
+/// State of the folding sumcheck and of the commitments between its rounds.
+pub(super) struct Folding {
+    params: CommitmentParams,
+    twiddles: Arc<Twiddles>,
+    pub(super) message: Message<'static>,
+    rounds: Vec<Round>,
+    oracles: Vec<Oracle>,
+}
+
+impl Folding {
+    pub(super) fn new(params: &CommitmentParams, message: Message<'static>, twiddles: Arc<Twiddles>) -> Self {
+        Self {
+            params: *params,
+            twiddles,
+            message,
+            rounds: Vec::new(),
+            oracles: Vec::new(),
+        }
+    }
+
+    /// Number of variables left.
+    pub(super) fn variables(&self) -> u32 {
+        self.message.values().len().ilog2()
+    }
+
+    /// All rounds, with the commitments before and between them.
+    pub(super) fn run(&mut self, transcript: &mut Transcript) {
+        self.commit(transcript);
+        while self.variables() > self.params.log_final() {
+            self.round(transcript);
+            self.commit(transcript);
+        }
+    }
+
+    /// One round of the sumcheck, which is one fold.
+    pub(super) fn round(&mut self, transcript: &mut Transcript) {
+        let round = self.message.round();
+        let r = FOLD_ROUND.send(&round, transcript);
+        self.message.bind(r);
+        self.rounds.push(round);
+    }
+
+    /// Commits to the codeword of the message, if an oracle is due.
+    pub(super) fn commit(&mut self, transcript: &mut Transcript) {
+        let variables = self.variables();
+        if !self.params.oracles().any(|due| due == variables) {
+            return;
+        }
+        let values = self
+            .twiddles
+            .encode_secure(self.message.values(), self.params.log_message - variables);
+        let suite = transcript.suite();
+        let leaves = merkle::secure_leaves(suite, &values, 1 << FOLD_LOG);
+        let oracle = Oracle {
+            values,
+            levels: merkle::levels(suite, leaves),
+        };
+        transcript.send(ORACLE, &oracle.root());
+        self.oracles.push(oracle);
+    }
+
+    /// Sends the final message, draws the queries and opens them; completes `proof`.
+    pub(super) fn finish<W: Committed, A: Committed>(
+        self,
+        weights: &mut W,
+        activations: &mut A,
+        policy: &OpeningPolicy,
+        transcript: &mut Transcript,
+        mut proof: OpeningProof,
+    ) -> Result<OpeningProof, OpeningProverError> {
+        transcript.send(FINAL_MESSAGE, self.message.values());
+        let nonce = work::send(OPENING_WORK, policy.work_bits, transcript);
+        let mut positions = draw_leaves(transcript, &self.params, policy);
+
+        proof.weights.rows = self.open_rows(weights, &positions)?;
+        proof.activations.rows = self.open_rows(activations, &positions)?;
+        let roots = self.oracles.iter().map(Oracle::root).collect();
+        let mut oracles = Vec::with_capacity(self.oracles.len());
+        for oracle in &self.oracles {
+            oracles.push(oracle.open(&positions));
+            positions.iter_mut().for_each(|position| *position >>= FOLD_LOG);
+            positions.dedup();
+        }
+        Ok(OpeningProof {
+            fold_rounds: self.rounds,
+            roots,
+            final_message: self.message.into_values(),
+            nonce,
+            oracles,
+            ..proof
+        })
+    }
+
+    /// Opens a commitment where the positions in the longer code lie in its own.
+    fn open_rows(
+        &self,
+        committed: &mut impl Committed,
+        positions: &[usize],
+    ) -> Result<LeafOpening, OpeningProverError> {
+        let lifted = self.params.log_message - committed.params().log_message;
+        let mut leaves: Vec<usize> = positions.iter().map(|position| position >> lifted).collect();
+        leaves.dedup();
+        let twiddles = match lifted {
+            0 => Arc::clone(&self.twiddles),
+            _ => committed.twiddles(),
+        };
+        committed.open(&twiddles, &leaves)
+    }
+}

@@ -1,0 +1,393 @@
+//! Honest openings, wrong claims, sizes.
+
+use crate::opening::{params_at_rate, params_for};
+use std::time::Instant;
+
+use num_traits::One;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::model::WeightFormat;
+use tessera_verifier::ledger::soundness_terms;
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::{
+    Claimed, Code, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof,
+};
+use tessera_verifier::policy::{opening_policy, OpeningPolicy};
+
+use super::super::{commit, value, OpeningProverError, Split};
+use super::{committed, proof_bytes, transcript, Case, Drawn, Weights, POLICY, SUITE};
+use tessera_model::tiles::TileSource;
+use tessera_model::weights::PackedWeights;
+use tessera_support::progress::Silent;
+
+/// Of the weights, which most cases are about.
+const BAND_CLAIM: OpeningError = OpeningError::BandClaim { code: Code::Weights };
+
+#[test]
+fn honest_openings_are_accepted() {
+    for (tiles, log_message, log_blowup, log_band) in [
+        (1, 12, 1, 0),
+        (1, 13, 2, 0),
+        (2, 12, 2, 0),
+        (3, 12, 2, 0),
+        (3, 14, 1, 0),
+        (5, 13, 3, 0),
+        (17, 12, 2, 0),
+        (37, 14, 2, 0),
+        (40, 15, 2, 0),
+        // A column of one band; more than one of them; bands of the whole weights and longer than a column.
+        (2, 13, 2, 1),
+        (6, 13, 1, 1),
+        (36, 14, 2, 2),
+        (40, 15, 2, 1),
+        (44, 15, 2, 2),
+        (4, 14, 2, 2),
+        (8, 13, 2, 2),
+        (8, 12, 2, 1),
+    ] {
+        let params = CommitmentParams {
+            tiles,
+            log_message,
+            log_blowup,
+        };
+        // All tiles, the last one, and some from the middle.
+        for opened in [0..tiles, tiles - 1..tiles, tiles / 3..tiles.div_ceil(2)] {
+            let case = Case::of_tiles(params, opened.clone(), log_band);
+            let (mut ours, mut theirs) = (transcript(), transcript());
+            let other = &case.other;
+            let proof = case.open(
+                &case.weights,
+                [&case.claim(), &other.claim()],
+                [&case.band_values, &other.band_values],
+                &POLICY,
+                &mut ours,
+            );
+            let verdict = case.verify_with(&POLICY, case.claimed(&case.claim()), &proof.unwrap(), &mut theirs);
+            assert_eq!(verdict, Ok(()), "{params:?}, {opened:?}");
+            assert_eq!(ours.challenge("end"), theirs.challenge("end"), "{params:?}, {opened:?}");
+        }
+    }
+}
+
+/// Whichever is longer, and if both are as long: the shorter message is lifted, by one variable or by several.
+#[test]
+fn codes_of_any_two_lengths_are_opened_together() {
+    let params = CommitmentParams {
+        tiles: 6,
+        log_message: 13,
+        log_blowup: 3,
+    };
+    for (tiles, log_message) in [(1, 12), (3, 12), (2, 13), (5, 13), (3, 14), (9, 15), (17, 16), (40, 17)] {
+        let case = Case::of_tiles(params, 0..6, 1).beside(tiles, log_message);
+        let long = case.long();
+        assert_eq!(long.log_message, log_message.max(13));
+        for case in [
+            case,
+            Case::of_tiles(params, 0..6, 0)
+                .beside(tiles, log_message)
+                .of_activations(),
+        ] {
+            let proof = case.prove(&case.weights, &POLICY);
+            assert_eq!(
+                case.verify(&proof),
+                Ok(()),
+                "{tiles} tiles in messages of 2^{log_message}"
+            );
+            assert_eq!(proof.join_rounds.len(), long.log_message as usize - 1);
+            assert_eq!(proof.oracles.len(), long.oracles().count());
+            // One set of positions: the leaves of the shorter code are those above them.
+            let positions = Drawn::of(&case, &case.both(&case.claim()), &proof).positions;
+            for (half, (_, own)) in case.in_order(&case.own, &case.other).into_iter().zip(proof.codes()) {
+                let lifted = long.log_message - half.params.log_message;
+                let mut leaves: Vec<usize> = positions.iter().map(|position| position >> lifted).collect();
+                leaves.dedup();
+                assert_eq!(own.rows.values.len(), leaves.len() * 2 * half.params.columns());
+            }
+        }
+    }
+}
+
+/// What a message of the opening does not move, but for challenges before it, is drawn too early.
+#[test]
+fn every_challenge_of_an_opening_depends_on_what_comes_before() {
+    type Change<'a> = &'a dyn Fn(&mut OpeningProof);
+    let case = Case::small();
+    let proof = case.prove(&case.weights, &POLICY);
+    let drawn = |proof: &OpeningProof| {
+        let Drawn {
+            beta,
+            join,
+            iota,
+            positions,
+        } = Drawn::of(&case, &case.both(&case.claim()), proof);
+        (beta, join, iota, positions)
+    };
+    let (beta, join, iota, positions) = drawn(&proof);
+    let one = SecureField::one();
+    // With the number of challenges that are drawn before.
+    let changes: [(usize, Change<'_>); 9] = [
+        (0, &|p| p.weights.band_rounds[0][0] += one),
+        (0, &|p| p.weights.band_value += one),
+        (0, &|p| p.activations.band_value += one),
+        (1, &|p| p.join_rounds[3][1] += one),
+        (2, &|p| p.weights.joined_value += one),
+        (2, &|p| p.activations.joined_value += one),
+        (3, &|p| p.roots[0][0] ^= 1),
+        (3, &|p| p.fold_rounds[0][1] += one),
+        (3, &|p| p.final_message[0] += one),
+    ];
+    for (i, (before, change)) in changes.into_iter().enumerate() {
+        let mut other = proof.clone();
+        change(&mut other);
+        let moved = drawn(&other);
+        let same = [moved.0 == beta, moved.1 == join, moved.2 == iota, moved.3 == positions];
+        assert_eq!(same, [0, 1, 2, 3].map(|at| at < before), "message {i}");
+    }
+}
+
+/// Codes of different rates have no common domain after a fold.
+#[test]
+fn codes_of_different_rates_are_refused() {
+    let mut case = Case::small();
+    let proof = case.prove(&case.weights, &POLICY);
+    case.other.params.log_blowup = 3;
+    case.other.columns.params.log_blowup = 3;
+    let (weights, activations) = (2, 3);
+    assert_eq!(case.verify(&proof), Err(OpeningError::Rates { weights, activations }));
+}
+
+/// Columns are opened as a whole, and no others: their tiles contain the wanted ones, and less than a column more at
+/// either end.
+#[test]
+fn opened_columns_hold_the_tiles() {
+    for (tiles, log_message) in [(1, 12), (1, 14), (5, 12), (37, 14), (40, 15), (224, 16)] {
+        let params = CommitmentParams {
+            tiles,
+            log_message,
+            log_blowup: 1,
+        };
+        let column = 1 << params.log_column_tiles();
+        for (start, end) in (0..tiles).flat_map(|start| (start + 1..=tiles).map(move |end| (start, end))) {
+            let opened = params.columns_of(&(start..end), 0);
+            let held = opened.tiles();
+            assert!(
+                held.start <= start && end <= held.end && held.end <= tiles,
+                "{start}..{end}: {opened:?}"
+            );
+            assert!(
+                start - held.start < column && held.end - end < column,
+                "{start}..{end}: {opened:?}"
+            );
+            assert_eq!(held.start, opened.first * column);
+            assert_eq!(params.columns_of(&held, 0), opened);
+        }
+    }
+}
+
+/// A claim about some columns is none about others, wherever their window is, even if the tiles there were the same.
+#[test]
+fn other_columns_are_rejected() {
+    let params = CommitmentParams {
+        tiles: 24,
+        log_message: 14,
+        log_blowup: 2,
+    };
+    let mut case = Case::of_tiles(params, 8..16, 0);
+    // Every column holds the same tiles.
+    let tile = case.weights.0.bytes(0..4).to_vec();
+    case.weights = Weights(PackedWeights::in_memory(WeightFormat::Int16, tile.repeat(6)));
+    case.codeword = committed(&case.weights.0, &params);
+    case.band_values = case.weights.band_values(&case.point)[8..16].to_vec();
+    case.value = value(&case.gamma, &case.band_values);
+    let proof = case.prove(&case.weights, &POLICY);
+    assert_eq!(case.verify(&proof), Ok(()));
+    for first in [0, 1, 3, 4] {
+        let columns = OpenedColumns { first, ..case.columns };
+        let verdict = case.verify_claim(
+            &OpeningClaim {
+                columns,
+                ..case.claim()
+            },
+            &proof,
+        );
+        assert_eq!(verdict, Err(BAND_CLAIM), "first column {first}");
+    }
+}
+
+/// An opening in bands of another length is about other evaluations: whoever reads it expects as many rounds as there are
+/// bands, and a point in a band.
+#[test]
+fn other_bands_are_rejected() {
+    let case = Case::banded();
+    assert_eq!(case.verify(&case.prove(&case.weights, &POLICY)), Ok(()));
+    for log_band in [0, 1, 3] {
+        let other = Case::of_tiles(case.params, 0..12, log_band);
+        if other.columns.check().is_err() {
+            continue;
+        }
+        let proof = other.prove(&other.weights, &POLICY);
+        assert_eq!(other.verify(&proof), Ok(()));
+        let what = "band sumcheck";
+        let (got, expected) = (4 - log_band as usize, 2);
+        assert_eq!(case.verify(&proof), Err(OpeningError::Length { what, got, expected }));
+        let (gamma, local_point) = (&other.gamma[..], &other.point[..]);
+        for (gamma, point, what) in [
+            (gamma, &case.point[..], "gamma"),
+            (&case.gamma, local_point, "local point"),
+        ] {
+            let claim = OpeningClaim {
+                gamma,
+                local_point: point,
+                ..case.claim()
+            };
+            let verdict = case.verify_claim(&claim, &proof);
+            assert!(
+                matches!(&verdict, Err(OpeningError::Length { what: own, .. }) if *own == what),
+                "{log_band}: {verdict:?}"
+            );
+        }
+    }
+}
+
+/// A model of the fixture's size with the activations of 64 rows of text.
+#[test]
+fn small_model_is_within_its_budget() {
+    for (log_blowup, queries, limit) in [(2, 110, 200 << 10), (3, 90, 180 << 10)] {
+        let params = params_at_rate(224, log_blowup);
+        let policy = OpeningPolicy { queries, work_bits: 16 };
+        let case = Case::new(params).beside(400, 15);
+        let start = Instant::now();
+        let proof = case.prove(&case.weights, &policy);
+        let opened = start.elapsed();
+        let start = Instant::now();
+        let verdict = case.verify_with(&policy, case.claimed(&case.claim()), &proof, &mut transcript());
+        let verified = start.elapsed();
+        assert_eq!(verdict, Ok(()));
+        let size = proof_bytes(&proof);
+        println!("{params:?} {queries} queries: open {opened:?}, verify {verified:?}, {size} bytes");
+        assert!(size < limit, "{size} bytes");
+    }
+}
+
+#[test]
+fn wrong_claims_are_rejected() {
+    let case = Case::small();
+    let proof = case.prove(&case.weights, &POLICY);
+    assert_eq!(case.verify(&proof), Ok(()));
+    let wrong = OpeningClaim {
+        value: case.value + SecureField::one(),
+        ..case.claim()
+    };
+    assert_eq!(case.verify_claim(&wrong, &proof), Err(BAND_CLAIM));
+    let check = |params: &CommitmentParams, policy: &OpeningPolicy, root: &Digest, gamma: &[_], point: &[_]| {
+        let claim = OpeningClaim {
+            columns: params.columns_of(&(0..params.tiles), 0),
+            gamma,
+            local_point: point,
+            value: case.value,
+        };
+        let own = Claimed {
+            commitment: *params,
+            root: *root,
+            claim,
+        };
+        case.verify_with(policy, own, &proof, &mut transcript())
+    };
+    let (params, root) = (&case.params, case.codeword.root());
+    for i in 0..case.gamma.len() {
+        let mut gamma = case.gamma.clone();
+        gamma[i] += SecureField::one();
+        assert_eq!(check(params, &POLICY, root, &gamma, &case.point), Err(BAND_CLAIM));
+    }
+    for i in 0..12 {
+        let mut point = case.point.clone();
+        point[i] += SecureField::one();
+        assert_eq!(check(params, &POLICY, root, &case.gamma, &point), Err(BAND_CLAIM));
+    }
+    let mut wrong_root = *root;
+    wrong_root[31] ^= 1;
+    assert!(check(params, &POLICY, &wrong_root, &case.gamma, &case.point).is_err());
+    let policy = OpeningPolicy { queries: 31, ..POLICY };
+    assert!(check(params, &policy, root, &case.gamma, &case.point).is_err());
+    for wrong in [
+        CommitmentParams { tiles: 6, ..*params },
+        CommitmentParams {
+            log_message: 14,
+            ..*params
+        },
+        CommitmentParams {
+            log_blowup: 3,
+            ..*params
+        },
+    ] {
+        assert!(
+            check(&wrong, &POLICY, root, &case.gamma, &case.point).is_err(),
+            "{wrong:?}"
+        );
+    }
+    for (gamma, point) in [
+        (&case.gamma[1..], &case.point[..]),
+        (&case.gamma, &case.point[1..]),
+        (&[], &[]),
+    ] {
+        let verdict = check(params, &POLICY, root, gamma, point);
+        assert!(matches!(verdict, Err(OpeningError::Length { .. })), "{verdict:?}");
+    }
+}
+
+#[test]
+fn work_is_checked() {
+    let case = Case::small();
+    let policy = OpeningPolicy {
+        work_bits: 12,
+        ..POLICY
+    };
+    let mut proof = case.prove(&case.weights, &policy);
+    let check = |proof: &_| case.verify_with(&policy, case.claimed(&case.claim()), proof, &mut transcript());
+    assert_eq!(check(&proof), Ok(()));
+    proof.nonce += 1;
+    assert_eq!(
+        check(&proof),
+        Err(OpeningError::Work {
+            bits: 12,
+            nonce: proof.nonce
+        })
+    );
+}
+
+#[test]
+fn prover_rejects_what_does_not_fit() {
+    let case = Case::small();
+    let wrong = CommitmentParams {
+        tiles: 6,
+        ..case.params
+    };
+    assert!(matches!(
+        commit(SUITE, &case.weights.0, &wrong, Split::default(), None, &Silent),
+        Err(OpeningProverError::Length { .. })
+    ));
+    let columns = wrong.columns_of(&(0..wrong.tiles), 0);
+    let other = OpeningClaim {
+        columns,
+        ..case.claim()
+    };
+    let result = case.open_beside(&case.weights, &other, &case.band_values, &POLICY);
+    assert!(matches!(result, Err(OpeningProverError::CodewordParams { .. })));
+    let result = case.open_beside(&Weights::random(6, 3), &case.claim(), &case.band_values, &POLICY);
+    assert!(matches!(result, Err(OpeningProverError::Length { .. })));
+}
+
+#[test]
+fn chosen_parameters_balance_the_proof() {
+    assert_eq!(params_for(1).log_message, 12);
+    for tiles in [1, 3, 224, 10_000, 300_000, 1 << 24] {
+        let params = params_for(tiles);
+        assert_eq!(params.check(), Ok(()));
+        assert!(params.columns() << params.log_column_tiles() >= tiles);
+        assert!(params.log_final() >= 6 && params.log_final() <= 8);
+    }
+    let params = params_for(224);
+    let columns = params.columns_of(&(0..224), 0);
+    let terms = soundness_terms(&columns, &columns, &opening_policy(params.log_blowup));
+    assert!(terms.iter().all(|term| term.bits >= 99.9), "{terms:?}");
+    assert_eq!(terms.len(), 5);
+}

@@ -1,0 +1,608 @@
+//! The witness as trace columns (docs/protocol.md, section 4): for every part its columns in row order.
+//! Padded features, layers and heads are rows like any other, computed from zero accumulators.
+
+mod heads;
+mod norms;
+
+use std::ops::Range;
+
+use rayon::prelude::*;
+use stwo::core::fields::m31::{BaseField, P};
+use tessera_circuits::air::gadgets::Remainder;
+use tessera_circuits::air::requant;
+use tessera_circuits::chunk::Boundary;
+use tessera_circuits::gains::Gains;
+use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
+use tessera_circuits::ops::stream::Update;
+use tessera_circuits::ops::{ff, logits, softmax, stream};
+use tessera_circuits::rounding::{pow_column, shift_of, PADDED_EXPONENT};
+use tessera_circuits::semantics::{
+    cap_table, reciprocal, round_shift, sat16, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL,
+};
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::{class_of, norm_of, Statement};
+use tessera_circuits::statistics::{Clip, Statistics};
+
+pub use self::norms::NormRow;
+use super::column::{Bounds, Column};
+use tessera_model::forward::{Stream, Witness};
+
+/// Columns of elements, each in row order.
+pub type Columns = Vec<Vec<BaseField>>;
+
+/// Everything the trace is made from.
+pub struct Source<'a> {
+    pub shape: &'a Shape,
+    /// The parameters of the chunk alone.
+    pub params: &'a ModelParams,
+    pub statement: &'a Statement,
+    /// What enters the chunk; `None` in the first one.
+    pub input: Option<&'a Boundary>,
+    pub witness: &'a Witness,
+    pub statistics: &'a Statistics,
+}
+
+/// What a proof of a witness of a chunk has in clear, without clipped values: those are found when the trace is made.
+pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> Statistics {
+    let vocab = shape.config.vocab;
+    let generated = statement.generated().filter(|_| shape.chunk.is_last());
+    let top = |(row, id): (usize, u32)| witness.logits[(row - witness.first_logits) * vocab + id as usize];
+    Statistics {
+        tops: generated.map(top).collect(),
+        clips: Vec::new(),
+    }
+}
+
+fn felt(v: i64) -> u32 {
+    // Nearly all values are less than the order apart from zero, and a division is slow.
+    let order = i64::from(P);
+    let v = if v < 0 { v + order } else { v };
+    (if (0..order).contains(&v) {
+        v
+    } else {
+        v.rem_euclid(order)
+    }) as u32
+}
+
+/// A value that was rounded: what it was clipped to, and what it exceeds that by.
+#[derive(Clone, Copy)]
+struct Clipped {
+    out: i64,
+    excess: i64,
+}
+
+impl Clipped {
+    fn of(value: i64) -> Self {
+        let out = i64::from(sat16(value));
+        Self {
+            out,
+            excess: value - out,
+        }
+    }
+}
+
+/// An accumulator in limbs, and the residual that is added to the high one.
+#[derive(Clone, Copy, Default)]
+struct Accumulator {
+    hi: i64,
+    lo: i64,
+    residual: i64,
+}
+
+impl Accumulator {
+    fn of([hi, lo]: [i64; 2]) -> Self {
+        Self { hi, lo, residual: 0 }
+    }
+
+    /// A product that is no sum of limbs.
+    fn product(lo: i64) -> Self {
+        Self::of([0, lo])
+    }
+
+    fn total(&self) -> i64 {
+        256 * (self.hi + self.residual) + self.lo
+    }
+
+    fn rounded(&self, shift: u32) -> Clipped {
+        Clipped::of(round_shift(self.total(), 8 + shift))
+    }
+
+    /// Writes what the claim on accumulators needs beside the rounded value.
+    fn write(&self, row: &mut [u32], at: Remainder, shift: u32, Clipped { out, excess }: Clipped) {
+        let value = out + excess;
+        let rest = self.total() + (1 << (7 + shift)) - (value << (8 + shift));
+        debug_assert!((0..1 << (8 + shift)).contains(&rest), "a remainder");
+        match at.limbs {
+            Limbs::One => {
+                row[at.pow()] = 1 << (8 + shift);
+                row[at.rest()] = rest as u32;
+            }
+            Limbs::Two => {
+                let listed = (excess != 0).then_some(value);
+                let delta = self.hi + self.residual - (value << shift);
+                let [d_hi, d_lo] = Remainder::difference(delta, at.is_narrow(shift, listed));
+                row[at.pow()] = 1 << shift;
+                row[at.r_hi()] = (rest >> 8) as u32;
+                row[at.r_lo()] = (rest & 0xff) as u32;
+                row[at.d_hi()] = felt(d_hi);
+                row[at.d_lo()] = d_lo as u32;
+            }
+        }
+    }
+}
+
+/// The columns of a row of softmax from [`softmax::SUM_HI`] on: a sum below `2^29`, its reciprocal, and that it is the
+/// quotient, rounded down. Of others the columns are those of no division.
+pub fn division(sum: u32, recip: u32) -> [u32; softmax::COLUMNS - softmax::SUM_HI] {
+    let limbs = |v: u32| [v >> softmax::LIMB_BITS, v & ((1 << softmax::LIMB_BITS) - 1)];
+    let ([sum_hi, sum_lo], [recip_hi, recip_lo]) = (limbs(sum), limbs(recip));
+    let left = RECIPROCAL.saturating_sub(u64::from(recip) * u64::from(sum)) as u32;
+    let ([left_hi, left_lo], [gap_hi, _]) = (limbs(left), limbs(sum.saturating_sub(1 + left)));
+    let ([carry, _], high) = (limbs(recip_lo * sum_lo), recip_hi * sum_hi);
+    [
+        sum_hi, sum_lo, recip_hi, recip_lo, high, carry, left_hi, left_lo, gap_hi,
+    ]
+}
+
+/// Writes a value in one column or in limbs.
+fn write(row: &mut [u32], at: usize, limbs_of: Limbs, value: i64) {
+    match limbs_of {
+        Limbs::One => row[at] = felt(value),
+        Limbs::Two => [row[at], row[at + 1]] = limbs(value),
+    }
+}
+
+fn limbs(out: i64) -> [u32; 2] {
+    [felt(out >> 8), (out & 0xff) as u32]
+}
+
+/// Rows filled at once.
+const BLOCK: usize = 256;
+
+/// What exceeds int16 in a row, by [`Rounded::tensor`].
+type Excesses = [i64; 6];
+/// What is shown a row: its number, its indices, its cells, and what clipping took off.
+type Show<'a, const N: usize> = dyn FnMut(usize, [usize; N], &[u32], Excesses) + 'a;
+
+/// The columns of a part, lane by lane, and the values that were clipped, ascending. `fill` gets the indices of an entry along
+/// the part's axes, writes its columns and says what exceeds int16.
+fn build<const N: usize>(
+    shape: &Shape,
+    part: Part,
+    fill: impl Fn([usize; N], &mut [u32]) -> Excesses + Sync,
+) -> (Vec<Column>, Vec<Clip>) {
+    let (axes, full) = (shape.axes(part), shape.full_axes(part));
+    let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
+    let (mut columns, mut clips) = (Vec::with_capacity(shape.columns(part)), Vec::new());
+    for lane in 0..shape.lanes(part) {
+        let mut first = [0; N];
+        for (axis, at) in shape.lane_start(part, lane) {
+            if let Some(first) = first.get_mut(axis) {
+                *first = at;
+            }
+        }
+        // Shows every one of some rows and its indices.
+        let each = |own: Range<usize>, show: &mut Show<'_, N>| {
+            let (mut row, mut within) = (vec![0; width], unpack::<N>(own.start, &axes));
+            for i in 0..own.len() {
+                let indices: [usize; N] = std::array::from_fn(|axis| first[axis] + within[axis]);
+                advance(&mut within, &axes);
+                row.fill(0);
+                let excesses = fill(indices, &mut row);
+                show(i, indices, &row, excesses);
+            }
+        };
+        let of_block = |(b, mut pieces): (usize, Vec<&mut [u16]>)| {
+            let own = b * BLOCK..rows.min((b + 1) * BLOCK);
+            let (mut block, mut clips, len) = (vec![0; width * BLOCK], Vec::new(), own.len());
+            each(own, &mut |i, indices, row, excesses| {
+                let cells = block[i..].iter_mut().step_by(BLOCK);
+                cells.zip(row).for_each(|(cell, value)| *cell = *value);
+                if excesses != [0; 6] {
+                    clips.extend(clipped(part, &full, &indices, excesses));
+                }
+            });
+            let columns = pieces.iter_mut().zip(block.chunks(BLOCK));
+            let bounds: Vec<Bounds> = columns.map(|(to, cells)| Bounds::write(&cells[..len], to)).collect();
+            (bounds, clips)
+        };
+        let mut cells: Vec<Vec<u16>> = (0..width).map(|_| vec![0; rows]).collect();
+        let made = blocks(&mut cells).into_par_iter().enumerate().map(of_block);
+        let made: Vec<(Vec<Bounds>, Vec<Clip>)> = made.collect();
+        columns.extend(cells.into_iter().enumerate().map(|(at, cells)| {
+            let bounds = made.iter().fold(Bounds::NONE, |all, (own, _)| all.and(own[at]));
+            Column::small(cells, bounds).unwrap_or_else(|| {
+                let mut elements = Vec::with_capacity(rows);
+                let element = |row: &[u32]| BaseField::from_u32_unchecked(row[at]);
+                each(0..rows, &mut |_, _, row, _| elements.push(element(row)));
+                Column::Elements(elements)
+            })
+        }));
+        clips.extend(made.into_iter().flat_map(|(_, clips)| clips));
+    }
+    clips.sort_unstable_by_key(|clip| (clip.tensor, clip.at));
+    (columns, clips)
+}
+
+/// The pieces that all columns of a lane have of every [`BLOCK`] rows.
+fn blocks(columns: &mut [Vec<u16>]) -> Vec<Vec<&mut [u16]>> {
+    let mut pieces: Vec<_> = columns.iter_mut().map(|column| column.chunks_mut(BLOCK)).collect();
+    let count = pieces.first().map_or(0, |own| own.len());
+    let block = |_| pieces.iter_mut().filter_map(Iterator::next).collect();
+    (0..count).map(block).collect()
+}
+
+/// The values that were clipped in a row with these indices along axes of the given log lengths.
+fn clipped<'a>(
+    part: Part,
+    axes: &'a [u32],
+    indices: &'a [usize],
+    excesses: Excesses,
+) -> impl Iterator<Item = Clip> + 'a {
+    let at = indices.iter().zip(axes).fold(0, |at, (i, log)| (at << log) | *i as u64);
+    let exceeding = excesses.into_iter().enumerate().filter(|(_, excess)| *excess != 0);
+    exceeding.map(move |(tensor, excess)| Clip {
+        part: part.index() as u8,
+        tensor: tensor as u8,
+        at,
+        excess: excess as i32,
+    })
+}
+
+/// Splits a row index into the indices along axes of the given log lengths.
+fn unpack<const N: usize>(row: usize, axes: &[u32]) -> [usize; N] {
+    let mut rest = row;
+    let mut out = [0; N];
+    for (o, log) in out.iter_mut().zip(axes).rev() {
+        *o = rest & ((1 << log) - 1);
+        rest >>= log;
+    }
+    out
+}
+
+/// Goes on to the indices of the next row.
+fn advance<const N: usize>(indices: &mut [usize; N], axes: &[u32]) {
+    for (index, log) in indices.iter_mut().zip(axes).rev() {
+        *index += 1;
+        if *index >> log == 0 {
+            return;
+        }
+        *index = 0;
+    }
+}
+
+/// A value of a real-dimension tensor, 0 outside it.
+fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
+    at.map_or(0, |i| values[i].into())
+}
+
+/// What fills the columns of a part.
+type Fill = fn(&Source<'_>, Part) -> (Vec<Column>, Vec<Clip>);
+
+/// By part.
+const FILLS: &[(Part, Fill)] = &[
+    (Part::STREAM, |source, _| source.stream()),
+    (Part::NORMS, |source, _| source.norms()),
+    (Part::Q, |source, part| source.rope(part)),
+    (Part::K, |source, part| source.rope(part)),
+    (Part::Q_NORMS, |source, part| source.head_norms(part)),
+    (Part::K_NORMS, |source, part| source.head_norms(part)),
+    (Part::V, |source, _| source.values()),
+    (Part::SCORES, |source, _| source.scores()),
+    (Part::SOFTMAX, |source, _| source.softmax()),
+    (Part::ATT, |source, _| source.attention()),
+    (Part::FF, |source, _| source.ff()),
+    (Part::LOGITS, |source, _| source.logits()),
+];
+
+impl Source<'_> {
+    /// All columns of a part, public ones included; and the values that were clipped, ascending.
+    pub fn columns(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
+        let (_, fill) = FILLS
+            .iter()
+            .find(|(own, _)| *own == part)
+            .expect("every part is filled");
+        fill(self, part)
+    }
+
+    fn pows(&self, kind: MatmulKind, log: u32) -> Vec<Vec<u32>> {
+        (0..self.shape.config.layers)
+            .map(|l| pow_column(&self.shape.config, kind, self.shift(kind, l), log))
+            .collect()
+    }
+
+    fn shift(&self, kind: MatmulKind, layer: usize) -> &ChannelShift {
+        shift_of(self.params, kind, layer).expect("the layer exists")
+    }
+
+    fn stream(&self) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, w) = (self.shape, self.witness);
+        let (states, hidden) = (shape.states(), shape.config.hidden);
+        let leading = self.statement.leading(&self.params.leading, shape.token);
+        let updates: Vec<[Update<'_>; 2]> = (0..states)
+            .map(|n| [RowClass::Body, RowClass::Lead].map(|c| Update::of(self.params, n, c).expect("the state exists")))
+            .collect();
+        let normed = self.normed_residuals(&updates, leading);
+        build(shape, Part::STREAM, |[n, i, x], row| {
+            let state = w.streams.get(n);
+            let at = (x < hidden).then_some(i * hidden + x);
+            let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
+            let exponents = updates.get(n).filter(|_| x < hidden);
+            let [shift, skip] = exponents.map_or([PADDED_EXPONENT; 2], |u| u[usize::from(i < leading)].exponents(x));
+            let back = |by: Option<usize>| n.checked_sub(by?);
+            let [added, from] = exponents.map_or([None; 2], |u| [u[0].added, u[0].normed].map(back));
+            let added = match (state, n) {
+                (None, _) => 0,
+                (_, 0) => self.input.map_or(0, |boundary| get(&boundary.0, at)) << skip,
+                _ => added.map_or(0, |n| get(&w.streams[n].x, at) << skip),
+            };
+            let residuals = state.and(from).and_then(|n| normed[n].as_ref());
+            let [high, low] = residuals.map_or([0; 2], |residuals| at.map_or([0; 2], |at| residuals[at]));
+            let acc = Accumulator {
+                hi,
+                lo: lo + low,
+                residual: added + high,
+            };
+            let value = acc.rounded(shift.into());
+            debug_assert!(state.is_none_or(|s| get(&s.x, at) == value.out));
+            acc.write(row, stream::UPDATE, shift.into(), value);
+            [row[stream::X_HI], row[stream::X_LO]] = limbs(value.out);
+            let r = state.map_or(0, |s| s.rsqrt[i]);
+            let shift = match state {
+                Some(_) if x < hidden => norm_of(self.params, n).shift.at(x),
+                _ => PADDED_EXPONENT,
+            };
+            let acc = Accumulator::product(value.out * i64::from(r));
+            let normed = acc.rounded(shift.into());
+            debug_assert!(state.is_none_or(|s| get(&s.y, at) == normed.out));
+            acc.write(row, stream::NORM, shift.into(), normed);
+            write(row, stream::Y, shape.normed(), normed.out);
+            [value.excess, normed.excess, 0, 0, 0, 0]
+        })
+    }
+
+    /// Of every state whose normed rows are added to the accumulators of the next one what they add; `None` of others.
+    fn normed_residuals(&self, updates: &[[Update<'_>; 2]], leading: usize) -> Vec<Option<Vec<[i64; 2]>>> {
+        let hidden = self.shape.config.hidden;
+        let states = self.witness.streams.iter().zip(updates.iter().skip(1)).enumerate();
+        let of = |(n, (state, next)): (usize, (&Stream, &[Update<'_>; 2]))| {
+            let gains = Gains::of(self.params, n)?;
+            let row = |(i, y): (usize, &[i16])| {
+                let update = &next[usize::from(i < leading)];
+                gains.residual(y, (0..hidden).map(|c| update.normed_exponent(c)))
+            };
+            Some(
+                state
+                    .y
+                    .par_chunks_exact(hidden)
+                    .enumerate()
+                    .flat_map_iter(row)
+                    .collect(),
+            )
+        };
+        states.map(of).collect()
+    }
+
+    /// How many keys the query of a row sees, from the first on.
+    fn visible(&self, row: usize) -> usize {
+        match self.shape.config.is_encoder() {
+            true => self.statement.rows(),
+            false => row + 1,
+        }
+    }
+
+    fn requant(
+        &self,
+        part: Part,
+        (heads, remainder): (usize, Remainder),
+        source: impl Fn(usize, Option<usize>) -> [i64; 2] + Sync,
+        pow: impl Fn(usize, usize, usize) -> u32 + Sync,
+    ) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let (half_dim, half) = (config.head_dim / 2, shape.padded.half);
+        build(shape, part, |[l, i, h, x], row| {
+            let (side, within) = (x >> half, x & ((1 << half) - 1));
+            let real = l < config.layers && h < heads && within < half_dim;
+            let at = real.then(|| (i * heads + h) * config.head_dim + side * half_dim + within);
+            let acc = Accumulator::of(source(l, at));
+            let pow = if l < config.layers { pow(l, h, x) } else { 2 };
+            let shift = pow.trailing_zeros();
+            let value = acc.rounded(shift);
+            acc.write(row, remainder, shift, value);
+            write(row, requant::OUT_HI, Limbs::Two, value.out);
+            [value.excess, 0, 0, 0, 0, 0]
+        })
+    }
+
+    fn values(&self) -> (Vec<Column>, Vec<Clip>) {
+        let pows = self.pows(MatmulKind::V, self.shape.padded.kv());
+        let head_dim = self.shape.padded.head_dim();
+        self.requant(
+            Part::V,
+            (self.shape.config.kv_heads, requant::remainder(self.shape.limbs.v)),
+            |l, at| {
+                self.witness
+                    .layers
+                    .get(l)
+                    .map_or([0, 0], |w| [get(&w.v_acc_hi, at), get(&w.v_acc_lo, at)])
+            },
+            |l, h, x| pows[l][(h << head_dim) | x],
+        )
+    }
+
+    fn attention(&self) -> (Vec<Column>, Vec<Clip>) {
+        self.requant(
+            Part::ATT,
+            (self.shape.config.heads, requant::BOUNDED),
+            |l, at| {
+                self.witness
+                    .layers
+                    .get(l)
+                    .map_or([0, 0], |w| [get(&w.att_acc_hi, at), get(&w.att_acc_lo, at)])
+            },
+            |l, _, _| 1 << self.params.layers[l].att,
+        )
+    }
+
+    fn scores(&self) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let tokens = 1usize << shape.token;
+        let pairs: Vec<_> = shape.pairs().collect();
+        let cap = config.score_cap().map(|cap| cap_table(cap, self.params.score_bits));
+        build(shape, Part::SCORES, |[l, h, pair, i, j], row| {
+            let blocks = pairs.get(pair).copied();
+            let (query, key) = blocks.unwrap_or_default();
+            let (i, j) = ((query << shape.block()) | i, (key << shape.block()) | j);
+            let layers = self.witness.layers.get(l);
+            let layer = layers.filter(|_| h < config.heads && blocks.is_some());
+            let line = h * tokens + i;
+            let cell = line * tokens + j;
+            let acc = layer.map_or([0, 0], |w| [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]);
+            let shift = self.params.layers.get(l).map_or(1, |p| p.score).into();
+            let acc = Accumulator::of(acc);
+            let score = acc.rounded(shift);
+            acc.write(row, shape.scores().remainder(), shift, score);
+            row[softmax::S] = felt(score.out);
+            let compared = match &cap {
+                Some(table) => i64::from(table[(score.out + (1 << 15)) as usize]),
+                None => score.out,
+            };
+            if cap.is_some() {
+                row[softmax::CAPPED] = felt(compared);
+            }
+            let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
+            let open = l < config.layers && blocks.is_some() && j < self.visible(i);
+            let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
+            let difference = if open { i64::from(max) - compared } else { MASKED.into() };
+            row[softmax::D] = felt(difference);
+            row[softmax::EXP] = exp;
+            row[softmax::ZERO] = u32::from(difference == 0);
+            let shift = 8 + u32::from(PROB_SHIFT);
+            let share = i64::from(exp) * i64::from(recip);
+            let p = round_shift(share, shift);
+            let rest = share + (1 << (shift - 1)) - (p << shift);
+            row[softmax::P] = p as u32;
+            row[softmax::P_HI] = (rest >> 8) as u32;
+            row[softmax::P_LO] = (rest & 0xff) as u32;
+            let high = i64::from(exp) * i64::from(recip >> softmax::LIMB_BITS);
+            row[softmax::P_DELTA] = felt(high - (p << (shift - softmax::LIMB_BITS)) + softmax::P_OFFSET);
+            [score.excess, 0, 0, 0, 0, 0]
+        })
+    }
+
+    fn softmax(&self) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let tokens = 1usize << shape.token;
+        build(shape, Part::SOFTMAX, |[l, h, i], row| {
+            let Some(layer) = self.witness.layers.get(l).filter(|_| h < config.heads) else {
+                // Padding is in the tables, as a row of one key is.
+                let alone = 1 << PROB_BITS;
+                row[softmax::SUM_HI..].copy_from_slice(&division(alone, reciprocal(alone)));
+                return [0; 6];
+            };
+            let line = h * tokens + i;
+            let scores = &layer.score[line * tokens..][..self.visible(i)];
+            let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
+            row[softmax::MAX] = felt(i64::from(layer.max[line]));
+            row[softmax::TIES] = felt(ties as i64 - 1);
+            row[softmax::SUM_HI..].copy_from_slice(&division(layer.sum[line], layer.recip[line]));
+            [0; 6]
+        })
+    }
+
+    fn ff(&self) -> (Vec<Column>, Vec<Clip>) {
+        match self.shape.config.gated {
+            true => self.gated(),
+            false => self.plain(),
+        }
+    }
+
+    /// The MLP without gates: what the table has for the up projection.
+    fn plain(&self) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, width, air) = (self.shape, self.shape.config.ff, self.shape.ff());
+        let ups = self.pows(MatmulKind::Up, shape.padded.ff);
+        // What is padded is 0, and so is what the table has for it.
+        build(shape, Part::FF, |[l, i, x], row| {
+            let layer = self.witness.layers.get(l);
+            let at = (x < width).then_some(i * width + x);
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
+            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let up = acc.rounded(shift);
+            acc.write(row, air.up_remainder(), shift, up);
+            row[air.up()] = felt(up.out);
+            let [high, _] = air.product();
+            write(row, high, Limbs::Two, layer.map_or(0, |w| get(&w.h, at)));
+            [0, up.excess, 0, 0, 0, 0]
+        })
+    }
+
+    fn gated(&self) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, width) = (self.shape, self.shape.config.ff);
+        let air = shape.ff();
+        let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
+        let leading = self.statement.leading(&self.params.leading, shape.token);
+        // Padded gates are 0, and so is their SiLU.
+        build(shape, Part::FF, |[l, i, x], row| {
+            let layer = self.witness.layers.get(l);
+            let at = (x < width).then_some(i * width + x);
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]));
+            let shift = gates.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let gate = acc.rounded(shift);
+            acc.write(row, air.gate_remainder(), shift, gate);
+            row[ff::GATE] = felt(gate.out);
+            let silu = layer.map_or(0, |w| get(&w.silu, at));
+            row[ff::SILU] = felt(silu);
+
+            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
+            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
+            let up = acc.rounded(shift);
+            acc.write(row, air.up_remainder(), shift, up);
+            row[ff::UP] = felt(up.out);
+
+            let class = class_of(i, leading);
+            let shift = self.params.layers.get(l).map_or(1, |p| p.act.of(class)).into();
+            let acc = Accumulator::product(silu * up.out);
+            let h = acc.rounded(shift);
+            acc.write(row, ff::PRODUCT, shift, h);
+            write(row, ff::H_HI, Limbs::Two, h.out);
+            [gate.excess, up.excess, h.excess, 0, 0, 0]
+        })
+    }
+
+    fn logits(&self) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, vocab, w) = (self.shape, self.shape.config.vocab, self.witness);
+        let remainder = logits::remainder(shape.limbs.head);
+        let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
+        let scale = remainder.scale() as u32;
+        let first = self.statement.prompt.len() - 1 - w.first_logits;
+        build(shape, Part::LOGITS, |[o, v], row| {
+            row[remainder.pow()] = pows[v] * scale;
+            if o >= shape.outputs || v >= vocab {
+                return [0; 6];
+            }
+            let at = (first + o) * vocab + v;
+            let acc = Accumulator::of([w.logits_acc_hi[at].into(), w.logits_acc_lo[at].into()]);
+            let shift = pows[v].trailing_zeros();
+            let top = i64::from(self.statistics.tops[o]) - i64::from(v < self.statement.output[o] as usize);
+            // A logit that is clipped for being small needs no place in the list as long as its margin fits, which is 0 at
+            // the output token.
+            let logit = acc.rounded(shift);
+            let margin = top - logit.out - logit.excess;
+            let most = if v == self.statement.output[o] as usize {
+                0
+            } else {
+                0xffff
+            };
+            let value = match (0..=most).contains(&margin) {
+                true => Clipped {
+                    out: logit.out + logit.excess,
+                    excess: 0,
+                },
+                false => logit,
+            };
+            row[logits::MARGIN] = felt(top - value.out);
+            acc.write(row, remainder, shift, value);
+            [value.excess, 0, 0, 0, 0, 0]
+        })
+    }
+}

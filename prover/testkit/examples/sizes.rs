@@ -1,0 +1,59 @@
+//! Where the bytes of a proof are: `cargo run --release -p tessera-prover --example sizes [TOKENS]`.
+use tessera_circuits::model::WeightFormat;
+use tessera_model::generate::GenerateOptions;
+use tessera_prover::prove;
+use tessera_support::progress::Silent;
+use tessera_testkit::{fixture_size_config, random_ids, random_model, TestModel};
+use tessera_verifier::codec::{encode, FileKind};
+
+fn main() {
+    let config = fixture_size_config();
+    let model = TestModel::new(random_model(config.clone(), WeightFormat::Int16, 7));
+    let tokens = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(48);
+    let prompt = random_ids(&config, 16, 3);
+    for _ in 0..3 {
+        let report =
+            prove(&model.prover(), &prompt, &GenerateOptions::exactly(tokens), &Silent).expect("an honest proof");
+        let p = &report.proof.chunks[0];
+        let size = |name: &str, bytes: usize| println!("{name:>24} {bytes:>8}");
+        macro_rules! part {
+            ($name:expr, $value:expr) => {
+                size(
+                    $name,
+                    encode(FileKind::Proof, &$value).map_or(0, |b| b.len() - 12),
+                )
+            };
+        }
+        part!("statistics", p.statistics);
+        part!("matmuls", p.matmuls);
+        part!("linear", p.linear);
+        part!("lookups", p.lookups);
+        for (code, own) in p.opening.codes() {
+            println!("opening, {code}");
+            part!("rows", own.rows.values);
+            part!("paths", own.rows.path);
+        }
+        for oracle in &p.opening.oracles {
+            println!("opening, oracle");
+            part!("values", oracle.values);
+            part!("paths", oracle.path);
+        }
+        part!("final message", p.opening.final_message);
+        part!("opening", p.opening);
+        part!("sampled values", p.stark.sampled_values);
+        for i in 0..4 {
+            println!("tree {i}: {} columns", p.stark.queried_values[i].len());
+            part!("queried", p.stark.queried_values[i]);
+            part!("decommitment", p.stark.decommitments[i]);
+        }
+        part!("fri first", p.stark.fri_proof.first_layer);
+        for l in &p.stark.fri_proof.inner_layers {
+            part!("fri inner witness", l.fri_witness);
+            part!("fri inner paths", l.decommitment);
+        }
+        size("total", report.bytes.len());
+        for (name, seconds) in &report.phases {
+            println!("{name:>14} {seconds:.3} s");
+        }
+    }
+}

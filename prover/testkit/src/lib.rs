@@ -1,0 +1,138 @@
+//! Committed models for tests, and what reads proofs again: the tests of the whole prover lie beside it.
+
+mod work;
+
+use std::time::Duration;
+
+use tessera_circuits::chunk::{ends, Chunk};
+use tessera_circuits::model::ModelConfig;
+use tessera_model::generate::GenerateOptions;
+use tessera_model::tiles::TileSource;
+use tessera_model::QuantisedModel;
+use tessera_prover::opening::{commit, params_for, Codeword, Split};
+use tessera_prover::stark::tables_root;
+use tessera_prover::{boundaries, generate_statement, prove_chunk, ProverModel};
+use tessera_support::progress::Silent;
+use tessera_verifier::context::Context;
+use tessera_verifier::key::{CommitmentHeader, ModelKey};
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::proof::Proof;
+use tessera_verifier::recipe::Recipe;
+use tessera_verifier::suite::Suite;
+
+pub use tessera_model::sample::{edit, extreme_model, random_model};
+pub use tessera_quantise::in_memory as quantised;
+pub use tessera_samples::*;
+pub use tessera_support::random::{random_ids, SplitMix};
+pub use work::reworked;
+
+/// What all threads of this process have had of the processor so far; 0 where the system does not tell. Other programs do not count, so a
+/// test may have a limit for it.
+pub fn processor_time() -> Duration {
+    #[cfg(unix)]
+    {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+    #[cfg(not(unix))]
+    Duration::ZERO
+}
+
+/// The key of a model, without the Merkle roots: what sizes and parameters follow from.
+pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
+    ModelKey {
+        config: model.config.clone(),
+        params: model.params.clone(),
+        weights: params_for(model.config.total_tiles()),
+        header: CommitmentHeader::CURRENT,
+        weights_root: [0; 32],
+        tables_root: [0; 32],
+        tokenizer: Vec::new(),
+        tokenizer_config: Vec::new(),
+        recipe: Recipe::default(),
+    }
+}
+
+/// A committed model in memory, with everything that proving and verifying need.
+pub struct TestModel {
+    pub quantised: QuantisedModel,
+    pub key: ModelKey,
+    pub codeword: Codeword,
+}
+
+impl TestModel {
+    /// Commits a model.
+    pub fn new(quantised: QuantisedModel) -> Self {
+        let weights = params_for(quantised.weights.tiles());
+        Self::committed(quantised, weights)
+    }
+
+    /// Commits a model with these parameters.
+    pub fn committed(quantised: QuantisedModel, weights: CommitmentParams) -> Self {
+        Self::hashed(Suite::default(), quantised, weights)
+    }
+
+    /// Commits a model with the hash of a suite.
+    pub fn of_suite(suite: Suite, quantised: QuantisedModel) -> Self {
+        let weights = params_for(quantised.weights.tiles());
+        Self::hashed(suite, quantised, weights)
+    }
+
+    fn hashed(suite: Suite, quantised: QuantisedModel, weights: CommitmentParams) -> Self {
+        let tree = commit(suite, &quantised.weights, &weights, Split::default(), None, &Silent)
+            .expect("the weights are committed");
+        let weights_root = tree.root();
+        let codeword = Codeword::new(weights, tree);
+        let key = ModelKey {
+            weights,
+            header: CommitmentHeader::of(suite),
+            weights_root,
+            tables_root: tables_root(suite, &quantised.params, quantised.config.score_cap()),
+            ..unrooted_key(&quantised)
+        };
+        key.check().expect("the key is valid");
+        Self {
+            quantised,
+            key,
+            codeword,
+        }
+    }
+
+    /// As the prover takes it.
+    pub fn prover(&self) -> ProverModel<'_> {
+        ProverModel {
+            key: &self.key,
+            id: self.key.id().expect("the key encodes"),
+            quantised: &self.quantised,
+            codeword: &self.codeword,
+        }
+    }
+
+    /// An honest proof in chunks of these numbers of layers.
+    pub fn prove_chunks(&self, prompt: &[u32], tokens: usize, layers: &[usize]) -> Proof {
+        self.prove_chunks_in(None, prompt, tokens, layers)
+    }
+
+    /// An honest proof in chunks, as [`Self::prove_chunks`] makes it, tied to a context.
+    pub fn prove_chunks_in(&self, context: Option<Context>, prompt: &[u32], tokens: usize, layers: &[usize]) -> Proof {
+        let prover = self.prover();
+        let statement =
+            generate_statement(&prover, prompt, &GenerateOptions::exactly(tokens), &Silent).expect("a text");
+        let partition = layers.iter().copied();
+        let chunks = Chunk::partition(partition, self.key.config.layers).expect("chunks of all layers");
+        let boundaries = boundaries(&prover, &statement, &chunks, &Silent).expect("a forward pass");
+        let tokens = 1 << ModelConfig::token_log(statement.rows());
+        let ends = ends(&boundaries, chunks.len(), tokens, self.key.config.hidden).expect("boundaries");
+        let proofs = chunks.iter().zip(ends).map(|(chunk, ends)| {
+            let proved = prove_chunk(&prover, &statement, chunk, ends, context, &Silent);
+            proved.expect("an honest proof").proof
+        });
+        Proof {
+            model: prover.id,
+            chunks: proofs.collect(),
+            statement,
+            boundaries,
+            context,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! A proof that is faked as far as can be without any columns. Lookups, matmuls and linear claims are sumchecks: whoever chooses
+//! their messages can let each follow from the one before. Only the opening knows that what they end in is false. So this is what
+//! makes a verifier work the most.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
+use tessera_circuits::chunk::{ends, Chunk};
+use tessera_circuits::model::ModelConfig;
+use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::shape::Product;
+use tessera_circuits::trees::{lookup_trees, LookupTree};
+use tessera_circuits::wiring::{Points, Public};
+use tessera_testkit::reworked;
+use tessera_verifier::gkr::{self, LayerProof, TreeProof};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{
+    ACTIVATIONS, LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, LOOKUP_WORK, MATMULS, POINTS,
+};
+use tessera_verifier::message::Unread;
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::policy::LOOKUP_WORK_BITS;
+use tessera_verifier::proof::Proof;
+use tessera_verifier::stark;
+use tessera_verifier::sumcheck::{self, SumcheckProof};
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{absorb_statistics, linear_variables, open_transcript};
+
+type K = SecureField;
+
+/// The proof of one chunk with all that is said before the opening made anew for a key that it is not about.
+pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
+    proof.model = key.id().expect("an id");
+    proof.chunks[0].layers = key.config.layers as u32;
+    let mut proof = reworked(key, proof);
+    let statement = &proof.statement;
+    let tokens = 1 << ModelConfig::token_log(statement.rows());
+    let ends = ends(&[], 1, tokens, key.config.hidden).expect("one chunk")[0];
+    let chunk = Chunk::whole(key.config.layers);
+    let (shape, params) = (key.shape(&chunk, statement.lengths()), chunk.params(&key.params));
+    let own = &mut proof.chunks[0];
+
+    let activations = CommitmentParams::of_activations(&shape, &key.weights);
+    let suite = key.header.hash_suite;
+    let mut transcript = open_transcript(suite, &proof.model, &activations, statement, &chunk, &ends);
+    transcript.send(ACTIVATIONS, &own.activations);
+    stark::absorb_counts(&key.tables_root, &own.stark, &mut transcript).expect("counts");
+    absorb_statistics(&own.statistics, &mut transcript);
+    assert!(transcript.work(LOOKUP_WORK, LOOKUP_WORK_BITS, own.lookup_work));
+    stark::draw_relations(&mut transcript, false);
+    let trees = lookup_trees(&shape);
+    let logs = trees.iter().map(LookupTree::log_leaves);
+    own.lookups = logs.map(|log| faked_tree(log, &mut transcript)).collect();
+
+    let points = Points::new(&shape, transcript.challenges(POINTS, Points::count(&shape)));
+    let public = Public {
+        shape: &shape,
+        params: &params,
+        statement,
+        ends,
+        statistics: &own.statistics,
+        points: &points,
+    };
+    // Nothing but zeros: their sums are zero, too. One operand is public, and the other one may be zero.
+    let zeros = |variables: usize| SumcheckProof {
+        rounds: vec![[K::zero(); 2]; variables],
+    };
+    own.matmuls.claim = K::zero();
+    own.matmuls.sumcheck = zeros(shape.product_variables() as usize);
+    let rounds = &own.matmuls.sumcheck;
+    let end = sumcheck::verify(
+        MATMULS,
+        K::zero(),
+        rounds.rounds.len(),
+        Unread::of(rounds),
+        &mut transcript,
+    )
+    .expect("as many rounds");
+    own.matmuls.operands = [[K::zero(); 2]; PRODUCTS.len()];
+    let embed = PRODUCTS.iter().position(|product| *product == Product::EMBED);
+    own.matmuls.operands[embed.expect("an embedding")][0] = public.embed_operand(&end.point);
+    own.linear = zeros(linear_variables(&shape));
+    proof
+}
+
+/// A tree of `2^log` leaves that nobody has: numerators are one, as those of leaves are, and the denominators what they have to be.
+fn faked_tree(log: u32, transcript: &mut Transcript) -> TreeProof {
+    let root = [K::one(); 2];
+    transcript.send(LOOKUP_SUM, &root);
+    let ([mut numerator, mut denominator], mut point) = (root, Vec::<K>::new());
+    let mut layers = Vec::new();
+    for _ in 0..log {
+        let lambda = transcript.challenge(LOOKUP_LAYER);
+        let (mut claim, mut next) = (numerator + lambda * denominator, Vec::new());
+        for own in &point {
+            let message = [K::zero(); 2];
+            let at_one = claim * own.inverse();
+            let c = LOOKUP_ROUND.send(&message, transcript);
+            claim = c * at_one;
+            next.push(c);
+        }
+        // claim = n0 d1 + n1 d0 + lambda d0 d1, with n0 = n1 = d1 = 1.
+        let d0 = (claim - K::one()) * (K::one() + lambda).inverse();
+        let children = [K::one(), d0, K::one(), K::one()];
+        let t = LOOKUP_CHILDREN.send(&children, transcript);
+        [numerator, denominator] = gkr::between(children, t);
+        next.insert(0, t);
+        let rounds = vec![[K::zero(); 2]; point.len()];
+        layers.push(LayerProof { rounds, children });
+        point = next;
+    }
+    TreeProof { root, layers }
+}

@@ -1,0 +1,233 @@
+//! Security is a failing test: the soundness ledger of docs/security.md.
+
+use serde::Deserialize;
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{
+    Blocks, ChannelShift, ColumnNorms, LayerParams, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS,
+};
+use tessera_circuits::statement::Lengths;
+use tessera_model::generate::GenerateOptions;
+use tessera_prover::prove;
+use tessera_support::progress::Silent;
+use tessera_testkit::{
+    fixture_size_config, odd_config, post_normed_config, random_ids, random_model, unrooted_key, TestModel,
+};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::{ledger, security_bits, Ledger};
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::policy::{MIN_BITS, TARGET_BITS};
+use tessera_verifier::verify::{verify, VerifyError};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/golden-ledgers.json");
+
+/// The ledger of a proof in one piece.
+fn whole(key: &ModelKey, rows: usize) -> Ledger {
+    ledger(key, &Chunk::whole(key.config.layers), rows)
+}
+
+#[test]
+fn the_fixture_reaches_the_target() {
+    for format in [WeightFormat::Int8, WeightFormat::Int16] {
+        let key = unrooted_key(&random_model(fixture_size_config(), format, 7));
+        for rows in [1, 8, 63, 64, 512, 2048] {
+            let bits = whole(&key, rows).bits();
+            assert!(bits >= TARGET_BITS, "{rows} rows: {bits:.2} bits");
+        }
+        // What grows with the statement is counted.
+        let [short, long] = [64, 2048].map(|rows| whole(&key, rows).bits());
+        assert!(short > long + 1.0, "{short:.2} and {long:.2} bits");
+    }
+}
+
+#[test]
+fn the_total_is_below_every_term() {
+    let key = unrooted_key(&random_model(fixture_size_config(), WeightFormat::Int16, 7));
+    let ledger = whole(&key, 64);
+    assert!(ledger.terms.iter().all(|t| t.bits > ledger.bits()));
+}
+
+/// A chain fails where one of its chunks does: no partition has more bits than its weakest chunk, and none fewer than
+/// the errors of all chunks together.
+#[test]
+fn the_errors_of_chunks_add_up() {
+    let config = ModelConfig {
+        layers: 7,
+        ..fixture_size_config()
+    };
+    let key = unrooted_key(&random_model(config, WeightFormat::Int16, 7));
+    for layers in [&[7][..], &[3, 4], &[1, 5, 1], &[1; 7]] {
+        let chunks = Chunk::partition(layers.iter().copied(), 7).expect("all layers");
+        let errors: Vec<f64> = chunks.iter().map(|c| (-ledger(&key, c, 64).bits()).exp2()).collect();
+        let bits = security_bits(&key, &chunks, 64);
+        assert!(
+            (bits + errors.iter().sum::<f64>().log2()).abs() < 1e-9,
+            "{layers:?}: {bits}"
+        );
+        let weakest = errors.iter().fold(0f64, |most, e| most.max(*e));
+        assert!(bits <= -weakest.log2(), "{layers:?}: {bits}");
+        println!("{layers:?}: {bits:.2} bits");
+    }
+}
+
+/// What `fixtures/golden_ledgers.py` writes of a model and a statement.
+#[derive(Deserialize)]
+struct Golden {
+    model: String,
+    /// As in [`ModelConfig`], from `hidden` to `context`.
+    config: [usize; 8],
+    head_norms: bool,
+    /// The number of the order of blocks.
+    blocks: Blocks,
+    rows: usize,
+    outputs: usize,
+    /// The matmuls that are claimed in one limb.
+    one_limb: Vec<String>,
+    /// Numbers of layers.
+    chunks: Vec<usize>,
+    log_message: u32,
+    log_blowup: u32,
+    tiles: usize,
+    /// log2 of the number of tiles of a band.
+    log_band: u32,
+    /// By chunk, part and axis that may be cut: log2 of the length of a lane, number of lanes.
+    cuts: Vec<Vec<Vec<(u32, usize)>>>,
+    /// Committed field elements by chunk.
+    cells: Vec<u128>,
+    bits: f64,
+    /// By chunk, ascending.
+    terms: Vec<Vec<f64>>,
+}
+
+/// Parameters with these limbs: columns of zeros fit one with the smallest shift, but none with the largest.
+fn with_limbs(params: ModelParams, layers: usize, one: &[String]) -> ModelParams {
+    let shift = |kind: &str| ChannelShift(vec![if one.iter().any(|own| own == kind) { 1 } else { 13 }]);
+    let layer = LayerParams {
+        q: shift("q"),
+        k: shift("k"),
+        v: shift("v"),
+        gate: shift("gate"),
+        up: shift("up"),
+        ..params.layers[0].clone()
+    };
+    ModelParams {
+        layers: vec![layer; layers],
+        head: shift("head"),
+        columns: vec![ColumnNorms::default(); layers * LAYER_KINDS.len() + 1],
+        ..params
+    }
+}
+
+/// The verifier in Python computes layouts and ledgers from the documents alone. Those of small and of large models, in
+/// one piece and in chunks, are the same here, part by part and term by term.
+#[test]
+fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
+    let text = std::fs::read_to_string(GOLDEN).expect("the golden file");
+    let cases: Vec<Golden> = serde_json::from_str(&text).expect("golden JSON");
+    for case in cases {
+        let [hidden, layers, heads, kv_heads, head_dim, ff, vocab, context] = case.config;
+        let config = ModelConfig {
+            hidden,
+            layers,
+            heads,
+            kv_heads,
+            head_dim,
+            ff,
+            vocab,
+            context,
+            head_norms: case.head_norms,
+            blocks: case.blocks,
+            ..odd_config()
+        };
+        let name = format!("{} with {} rows", case.model, case.rows);
+        assert_eq!(config.total_tiles(), case.tiles, "{name}");
+        let mut key = unrooted_key(&random_model(odd_config(), WeightFormat::Int16, 7));
+        key.weights = CommitmentParams {
+            tiles: case.tiles,
+            log_message: case.log_message,
+            log_blowup: case.log_blowup,
+        };
+        key.params = with_limbs(key.params, layers, &case.one_limb);
+        if config.is_post_normed() {
+            let own = random_model(post_normed_config(), WeightFormat::Int16, 7).params;
+            let norms = own.layers[0].post_norms.clone();
+            let layers = key.params.layers.iter_mut();
+            layers.for_each(|layer| layer.post_norms.clone_from(&norms));
+        }
+        key.config = config;
+        let lengths = Lengths {
+            rows: case.rows,
+            outputs: case.outputs,
+        };
+        let chunks = Chunk::partition(case.chunks, layers).expect("all layers");
+        for (i, (chunk, terms)) in chunks.iter().zip(&case.terms).enumerate() {
+            let shape = key.shape(chunk, lengths);
+            let own: Vec<_> = shape
+                .parts()
+                .iter()
+                .map(|part| {
+                    shape
+                        .cuts(*part)
+                        .iter()
+                        .map(|cut| (cut.log_lane, cut.lanes))
+                        .collect::<Vec<_>>()
+                })
+                .collect();
+            assert_eq!(own, case.cuts[i], "{name}, {chunk:?}");
+            assert_eq!(key.opened(chunk).log_band, case.log_band, "{name}, {chunk:?}");
+            assert_eq!(shape.cells(), case.cells[i], "{name}, {chunk:?}");
+            let mut own: Vec<f64> = ledger(&key, chunk, lengths).terms.iter().map(|t| t.bits).collect();
+            own.sort_by(f64::total_cmp);
+            assert_eq!(own.len(), terms.len(), "{name}, {chunk:?}");
+            for (own, expected) in own.iter().zip(terms) {
+                assert!(
+                    (own - expected).abs() < 1e-5,
+                    "{name}, {chunk:?}: {own} and {expected} bits"
+                );
+            }
+        }
+        let bits = security_bits(&key, &chunks, lengths);
+        assert!((bits - case.bits).abs() < 1e-5, "{name}: {bits} and {} bits", case.bits);
+    }
+}
+
+/// An honest proof whose statement is replaced by one with more rows than 90 bits allow. The refusal comes
+/// before anything else in the proof is looked at.
+fn refused(config: ModelConfig, rows: usize) {
+    let small = TestModel::new(random_model(odd_config(), WeightFormat::Int16, 7));
+    let mut proof = prove(&small.prover(), &[1, 2, 3], &GenerateOptions::exactly(1), &Silent)
+        .expect("an honest proof")
+        .proof;
+    let key = unrooted_key(&random_model(config, WeightFormat::Int16, 7));
+    key.check().expect("a valid key");
+    proof.model = key.id().expect("the key encodes");
+    proof.statement.prompt = random_ids(&key.config, rows, 3);
+    proof.chunks[0].layers = key.config.layers as u32;
+    match verify(&key, &proof) {
+        Err(VerifyError::Security { got, min }) => assert!(got < MIN_BITS && min == MIN_BITS, "{got} bits"),
+        other => panic!("{rows} rows: {other:?}"),
+    }
+}
+
+#[test]
+fn too_large_a_statement_is_refused() {
+    // More lookups than there are numbers that count them.
+    let config = ModelConfig {
+        context: 8192,
+        heads: 6,
+        ..odd_config()
+    };
+    refused(config, 8192);
+}
+
+/// More rows than the circle group has points: nothing may overflow on the way to the refusal.
+#[test]
+fn an_absurd_statement_is_refused() {
+    let config = ModelConfig {
+        context: 8192,
+        layers: 64,
+        heads: 64,
+        kv_heads: 64,
+        ..odd_config()
+    };
+    refused(config, 8192);
+}

@@ -1,0 +1,210 @@
+//! Plans (docs/chain.md): a program calculates what the wiring does, for models of every kind and statements of all lengths.
+
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::mle::eval_padded;
+use tessera_circuits::model::{Blocks, ByClass, ChannelShift, Limbs, ModelConfig, Pooling, WeightFormat};
+use tessera_circuits::statement::Statement;
+use tessera_testkit::{
+    capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
+    random_ids, random_model, rotations_config, unrooted_key, SplitMix, TestModel,
+};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::packing::{PackError, Packed};
+use tessera_verifier::plan::{token_log, Budget, Plan};
+use tessera_verifier::public::{calculate, coefficients, opened, Inputs};
+use tessera_verifier::suite::Suite;
+
+fn element(random: &mut SplitMix) -> SecureField {
+    let mut word = || (random.next_u64() >> 33) as u32 % 0x7fff_ffff;
+    SecureField::from_u32_unchecked(word(), word(), word(), word())
+}
+
+/// A plan of a model, followed with statements of its lengths that are not the one it was made with.
+fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usize) {
+    agree_on(&unrooted_key(&random_model(config.clone(), format, 3)), prompt, outputs);
+}
+
+/// The same of any key.
+fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
+    let config = &key.config;
+    let mut random = SplitMix(prompt as u64);
+    for seed in 0..3 {
+        let mut ids = random_ids(config, prompt + outputs, seed);
+        if seed == 0 {
+            // All rows but the last ones are leading ones, if equal ids make them so.
+            ids.fill(5);
+        }
+        let (prompt, output) = ids.split_at(prompt);
+        let statement = Statement {
+            prompt: prompt.to_vec(),
+            output: output.to_vec(),
+        };
+        let plan = Plan::new(key, token_log(&statement), outputs).expect("a plan");
+        // The same in segments that are as short as they may be, of some eighths of its gas.
+        let all: u64 = plan.program.iter().map(|own| own.gas).sum();
+        let cut = (1..8).find_map(|eighths| {
+            let gas = all * eighths / 8;
+            let budget = Budget {
+                gas,
+                ..Budget::TRANSACTION
+            };
+            Plan::within(key, token_log(&statement), outputs, budget)
+        });
+        let cut = cut.expect("a plan in segments");
+        assert!(cut.program.len() > plan.program.len());
+        let tops: Vec<i16> = output.iter().map(|_| random.next_u64() as i16).collect();
+        let inputs = Inputs::of(&plan.shape, || element(&mut random));
+        let ends = opened(key, &plan.shape).map(|columns| {
+            let coordinates = (0..columns.log_bands()).map(|_| element(&mut random));
+            coordinates.collect::<Vec<_>>()
+        });
+        let words = plan.words(key, &statement, &tops);
+        let results = calculate(key, &plan.shape, (&statement, &tops), &inputs, &ends);
+        // What is calculated row by row and group by group is what the tables of all coefficients say.
+        let tables = coefficients(key, &plan.shape, (&statement, &tops), &inputs);
+        for (i, table) in tables.iter().enumerate() {
+            assert_eq!(results.coefficients[i], eval_padded(table, &ends[i]), "{config:?}, {i}");
+        }
+        let expected = results.in_order();
+        let given = [inputs.in_order(), ends.concat()].concat();
+        let got = [&plan, &cut].map(|plan| plan.run(&given, &words));
+        assert!(
+            got == [Some(expected.clone()), Some(expected)],
+            "{config:?}, {} and {outputs} tokens",
+            prompt.len()
+        );
+    }
+}
+
+#[test]
+fn plans_of_models_of_every_kind_say_what_the_wiring_says() {
+    let parallel = ModelConfig {
+        blocks: Blocks::Parallel,
+        ..plain_config()
+    };
+    // A vocabulary that leaves rows of its padded table empty.
+    let wide = ModelConfig {
+        vocab: 1_100,
+        ..odd_config()
+    };
+    for config in [
+        odd_config(),
+        rotations_config(),
+        plain_config(),
+        normed_config(),
+        ragged_config(),
+        post_normed_config(),
+        wide,
+        parallel,
+    ] {
+        agree(&config, WeightFormat::Int16, 4, 3);
+        agree(&config, WeightFormat::Int8, 1, 1);
+    }
+}
+
+/// Large shifts make differences narrow: of all channels, of some, of none, in leading rows and others.
+#[test]
+fn plans_of_narrow_differences_say_what_the_wiring_says() {
+    let mut model = random_model(odd_config(), WeightFormat::Int16, 3);
+    let mixed = |count: usize, least: u8| ChannelShift((0..count).map(|c| least + (c % 4) as u8).collect());
+    let (hidden, kv) = (model.config.hidden, model.config.kv_heads * model.config.head_dim);
+    model.params.head = mixed(model.config.vocab, 4);
+    for (l, layer) in model.params.layers.iter_mut().enumerate() {
+        (layer.k, layer.v) = (mixed(kv, 5), ChannelShift::one(9));
+        (layer.o.body, layer.o.lead) = (mixed(hidden, 4 + l as u8), 2);
+        (layer.down.body, layer.down.lead) = (ChannelShift::one(8), -3);
+        (layer.skip_attn, layer.skip_mlp) = (ByClass::both(0), ByClass::both(0));
+    }
+    let key = unrooted_key(&model);
+    key.check().expect("a valid key");
+    assert_eq!(key.shape(&Chunk::whole(key.config.layers), 4).limbs.head, Limbs::Two);
+    agree_on(&key, 6, 3);
+}
+
+#[test]
+fn plans_are_for_statements_of_all_lengths() {
+    for (prompt, outputs) in [(1, 2), (2, 1), (9, 8), (16, 1), (17, 1), (20, 6), (1, 25)] {
+        agree(&odd_config(), WeightFormat::Int16, prompt, outputs);
+    }
+}
+
+/// So `tessera chain plan --check` finds a plan that is another function, whichever constant or instruction differs.
+#[test]
+fn a_plan_that_says_something_else_is_found_at_a_random_point() {
+    let key = unrooted_key(&random_model(odd_config(), WeightFormat::Int16, 3));
+    let plan = Plan::new(&key, 3, 3).expect("a plan");
+    for seed in 0..8 {
+        assert_eq!(plan.check(&key, [seed; 4]), Ok(()));
+    }
+    let mut random = SplitMix(5);
+    let mut other = 0;
+    for _ in 0..200 {
+        let mut changed = plan.clone();
+        let segment = random.below(changed.program.len() as u64) as usize;
+        let pages = &mut changed.program[segment].pages;
+        let page = random.below(pages.len() as u64) as usize;
+        let at = random.below(pages[page].len() as u64) as usize;
+        pages[page][at] ^= 1 << random.below(8);
+        other += usize::from(changed.check(&key, [7; 4]).is_err());
+    }
+    // A few bits are read by nobody: of results that are used no more, and of numbers of a statement that is not this one.
+    assert!(other >= 180, "{other} of 200");
+}
+
+/// What nobody can state has no plan.
+#[test]
+fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths() {
+    let key = |config: ModelConfig| unrooted_key(&random_model(config, WeightFormat::Int16, 3));
+    assert!(Plan::new(&key(encoder_config(Pooling::Mean)), 3, 1).is_none());
+    // The contracts know four tables: the fifth relation would be one of zeros.
+    assert!(Plan::new(&key(capped_config()), 3, 1).is_none());
+    // The header of a plan has no token with which leading rows begin.
+    let mut token = key(odd_config());
+    token.params.leading.token = Some(5);
+    assert!(Plan::new(&token, 3, 1).is_none());
+    for (token_log, outputs) in [(3, 0), (3, 9), (6, 1), (64, 1)] {
+        assert!(
+            Plan::new(&key(odd_config()), token_log, outputs).is_none(),
+            "{token_log}, {outputs}"
+        );
+    }
+    assert!(Plan::new(&key(odd_config()), 3, 8).is_some());
+}
+
+/// What contracts would refuse, or have no plan for, is not sent to them.
+#[test]
+fn only_accepted_proofs_in_one_piece_and_without_clipped_values_are_packed() {
+    let model = |suite, config: ModelConfig, att| {
+        let mut model = random_model(config, WeightFormat::Int16, 3);
+        model.params.layers.iter_mut().for_each(|layer| layer.att = att);
+        TestModel::of_suite(suite, model)
+    };
+    let calm = 9;
+    let odd = model(Suite::Keccak, odd_config(), calm);
+    let ids = random_ids(&odd.key.config, 4, 5);
+    let layers = [odd.key.config.layers];
+    let proof = odd.prove_chunks(&ids, 3, &layers);
+    assert!(proof.chunks[0].statistics.clips.is_empty());
+    let packed = Packed::new(&odd.key, &proof).expect("calls");
+    assert_eq!(packed.id, packed.plan.id(&odd.key).expect("a digest"));
+
+    let mut other = proof.clone();
+    other.statement.output[1] ^= 1;
+    assert!(matches!(Packed::new(&odd.key, &other), Err(PackError::Refused(_))));
+    let default = model(Suite::Blake2s, odd_config(), calm);
+    let blake = default.prove_chunks(&ids, 3, &layers);
+    assert!(matches!(Packed::new(&default.key, &blake), Err(PackError::Suite)));
+    let cut = odd.prove_chunks(&ids, 3, &[1, layers[0] - 1]);
+    assert!(matches!(Packed::new(&odd.key, &cut), Err(PackError::Chunks(2))));
+    let clipping = model(Suite::Keccak, odd_config(), 2);
+    let clipped = clipping.prove_chunks(&ids, 3, &layers);
+    let refused = Packed::new(&clipping.key, &clipped);
+    assert!(matches!(refused, Err(PackError::Clipped(count)) if count == clipped.chunks[0].statistics.clips.len()));
+    let capped = model(Suite::Keccak, capped_config(), calm);
+    let capped_proof = capped.prove_chunks(&ids, 3, &[capped.key.config.layers]);
+    assert!(matches!(
+        Packed::new(&capped.key, &capped_proof),
+        Err(PackError::NoPlan)
+    ));
+}

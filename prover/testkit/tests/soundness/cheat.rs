@@ -1,0 +1,536 @@
+//! A cheating prover: the phases of `prove/mod.rs` with hooks at every message. Its last step is stwo's prover without
+//! stwo's own check of the result, so that a forgery is a complete proof whatever constraints it violates.
+
+mod hooks;
+mod opening;
+
+use num_traits::{One, Zero};
+use stwo::core::channel::Channel;
+use stwo::core::circle::CirclePoint;
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
+use stwo::core::proof::StarkProof;
+use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
+use stwo::prover::backend::simd::SimdBackend;
+use stwo::prover::{ComponentProver, ComponentProvers};
+use tessera_circuits::air::{tables, Relations};
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::claims::{batch, Batch, LinearClaim};
+use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG, TILE_LOG};
+use tessera_circuits::ops::{Operands, PRODUCTS, WEIGHTED};
+use tessera_circuits::shape::Product;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statistics::{Clip, Statistics};
+use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
+use tessera_circuits::wiring::{suffix, Points, Public};
+use tessera_model::forward::Witness;
+use tessera_model::tiles::{TileRange, TileSource};
+use tessera_prover::activations::Activations;
+use tessera_prover::column::{elements, of_elements};
+use tessera_prover::gkr;
+use tessera_prover::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
+use tessera_prover::multiplicities::multiplicities;
+use tessera_prover::opening::Committed;
+use tessera_prover::stark::{self, commit, entry_sums, twiddles, ProverChannel};
+use tessera_prover::trace::{statistics, Columns, Source};
+use tessera_prover::{claims, work, ProverModel};
+use tessera_verifier::gkr::sum;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMED_SUM, CLAIMS, LOOKUP_WORK, MATMULS, OPERANDS, POINTS};
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
+use tessera_verifier::policy::{stark_config, LOOKUP_WORK_BITS};
+use tessera_verifier::proof::{ChunkProof, MatmulProof};
+use tessera_verifier::stark::{component, draw_relations, Stark};
+use tessera_verifier::suite::{Suite, SuiteChannel};
+use tessera_verifier::sumcheck::{instance_scale, open_batch, round_value, rounds_of, SumcheckProof};
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::{
+    absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
+    ChunkStatement,
+};
+
+pub use self::hooks::{BrokenClaims, Fit, Hooks, Interaction, Rounds, HONEST};
+use self::opening::{open, told, BandClaim, Claim};
+
+type K = SecureField;
+type Scheme<'a> = stark::Scheme<'a, Blake2sMerkleHasher>;
+
+/// Sum of a linear claim over a trace.
+fn total(claim: &LinearClaim, columns: &[Columns]) -> K {
+    claim.groups.iter().fold(K::zero(), |sum, group| {
+        let weights = group.table();
+        group.columns.iter().fold(sum, |sum, (column, factor)| {
+            let own = weights.iter().zip(&columns[group.part.index()][*column]);
+            sum + *factor * own.fold(K::zero(), |sum, (w, v)| sum + *w * *v)
+        })
+    })
+}
+
+/// A sumcheck whose round polynomials are all constant: the proof, the point and the value that remains.
+fn constant_rounds(
+    label: &'static str,
+    claim: K,
+    variables: usize,
+    transcript: &mut Transcript,
+) -> (SumcheckProof, Vec<K>, K) {
+    open_batch(label, claim, variables, transcript);
+    let half = K::from(2).inverse();
+    let (mut value, mut rounds, mut point) = (claim, Vec::new(), Vec::new());
+    for _ in 0..variables {
+        value *= half;
+        rounds.push([value; 2]);
+        point.push(rounds_of(label).send(&[value; 2], transcript));
+    }
+    (SumcheckProof { rounds }, point, value)
+}
+
+/// Claims what the accumulators of the trace are, and makes up an operand with which the products end there: a normed
+/// state and no other, or an embedding next to operands that are all honest.
+fn free_matmuls(
+    public: &Public<'_>,
+    columns: &[Columns],
+    tiles: &dyn TileSource,
+    opened: &OpenedColumns,
+    free: Rounds,
+    t: &mut Transcript,
+) -> PrecomputedMatmuls {
+    let accumulators = &public.trace_claims(K::zero())[0];
+    let claim = total(accumulators, columns) - accumulators.value;
+    let variables = public.shape.product_variables() as usize;
+    let (sumcheck, point, value) = constant_rounds(MATMULS, claim, variables, t);
+    let out = suffix(&public.points.out, opened.log_band + TILE_LOG);
+    let (tables, traffic) = bind_bands(&TileRange::new(tiles, opened.tiles()), out, 0);
+    let band_values = band_values(&tables, suffix(&point, TILE_LOG));
+    // The weights are honest.
+    let mut operands: Operands = Default::default();
+    for (at, product) in PRODUCTS.iter().enumerate() {
+        let families = WEIGHTED.map(|w| K::from(u32::from(w == *product)));
+        let gamma = public.band_coefficients(&point, &families, opened.bands(), opened.log_band);
+        operands[at][1] = gamma
+            .iter()
+            .zip(&band_values)
+            .fold(K::zero(), |sum, (g, v)| sum + *g * *v);
+    }
+    // The normed states have an instance in two limbs, in one, or both.
+    let mut norms = [Product::NORM, Product::NORM_LIMBS]
+        .into_iter()
+        .filter(|p| p.exists(public.shape));
+    let (embed, norm) = (
+        Product::EMBED.index(),
+        norms.clone().next_back().expect("normed states"),
+    );
+    operands[embed][0] = public.embed_operand(&point);
+    let scale = |product: Product| instance_scale(variables, product.variables(public.shape) as usize);
+    if free == Rounds::Embedding {
+        for claim in &public.operand_claims(&point, &operands) {
+            let (product, side) = match claim.name {
+                "normed state" => (norms.next().expect("an instance"), 0),
+                other => operand_of(other),
+            };
+            operands[product.index()][side] = total(claim, columns);
+        }
+        operands[embed] = [K::one(), K::zero()];
+    }
+    let ends = PRODUCTS.iter().zip(&operands);
+    let rest = value - ends.map(|(p, [a, b])| scale(*p) * *a * *b).sum::<K>();
+    match free {
+        Rounds::Embedding => operands[embed][1] = rest * scale(Product::EMBED).inverse(),
+        _ => operands[norm.index()][0] = rest * (scale(norm) * operands[norm.index()][1]).inverse(),
+    }
+    t.send(OPERANDS, &operands);
+    let proof = MatmulProof {
+        claim,
+        sumcheck,
+        operands,
+    };
+    PrecomputedMatmuls {
+        proof,
+        point,
+        band_values,
+        memory: tables,
+        traffic,
+    }
+}
+
+/// The operand that a claim on the end of the matmuls is about, but for the normed states.
+fn operand_of(claim: &str) -> (Product, usize) {
+    match claim {
+        "attention output" => (Product::ATT, 0),
+        "mlp product" => (Product::FF, 0),
+        "queries" => (Product::SCORE, 0),
+        "keys" => (Product::SCORE, 1),
+        "probabilities" => (Product::VALUE, 0),
+        "values" => (Product::VALUE, 1),
+        "generated positions" => (Product::HEAD, 0),
+        "gates" => (Product::ACT, 0),
+        "up projections" => (Product::ACT, 1),
+        "weighted states" => (Product::SQUARE, 0),
+        "states" => (Product::SQUARE, 1),
+        "reciprocals" => (Product::RECIPROCAL, 0),
+        "sums and exponentials" => (Product::RECIPROCAL, 1),
+        "reciprocal roots" => (Product::ROOT, 0),
+        "states, sums of squares and roots" => (Product::ROOT, 1),
+        other => panic!("{other} is no operand"),
+    }
+}
+
+/// Proves the matmuls honestly, but for the operands at their end.
+fn altered_matmuls(
+    hooks: &Hooks<'_>,
+    transcript: &mut Transcript,
+    prove: impl FnOnce(&mut Transcript) -> PrecomputedMatmuls,
+) -> PrecomputedMatmuls {
+    let mut proved = prove(&mut transcript.clone());
+    let MatmulProof {
+        claim,
+        sumcheck,
+        operands,
+    } = &mut proved.proof;
+    (hooks.operands)(operands);
+    open_batch(MATMULS, *claim, sumcheck.rounds.len(), transcript);
+    for round in &sumcheck.rounds {
+        rounds_of(MATMULS).send(round, transcript);
+    }
+    transcript.send(OPERANDS, operands);
+    proved
+}
+
+/// The columns of weights that are opened.
+fn opened_columns(key: &ModelKey, chunk: &Chunk, hooks: &Hooks<'_>) -> OpenedColumns {
+    hooks.bands.map_or_else(
+        || key.opened(chunk),
+        |log_band| key.weights.columns_of(&chunk.tiles(&key.config), log_band),
+    )
+}
+
+/// Proves the matmuls, with rounds that are free and other operands if the attack has such.
+fn prove_matmuls(
+    model: &ProverModel<'_>,
+    hooks: &Hooks<'_>,
+    public: &Public<'_>,
+    columns: &[Columns],
+    opened: &OpenedColumns,
+    transcript: &mut Transcript,
+) -> PrecomputedMatmuls {
+    let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
+    altered_matmuls(hooks, transcript, |t| match hooks.matmuls {
+        Rounds::Honest => matmul::prove(public, &of_elements(columns), tiles, opened, t),
+        free => free_matmuls(public, columns, tiles, opened, free, t),
+    })
+}
+
+/// Commits to tables and multiplicities.
+fn commit_counts<'a>(
+    key: &ModelKey,
+    hooks: &Hooks<'_>,
+    counts: &Columns,
+    twiddles: &'a stwo::prover::poly::twiddles::TwiddleTree<SimdBackend>,
+    transcript: &mut Transcript,
+) -> (Columns, Scheme<'a>) {
+    let honest = tables::preprocessed(&key.params, key.config.score_cap());
+    let mut tables = honest.clone();
+    (hooks.tables)(&mut tables);
+    let config = hooks.pcs.unwrap_or(stark_config());
+    let mut scheme = Scheme::new(config, twiddles);
+    let shown = if hooks.hide_tables { &honest } else { &tables };
+    commit(&mut scheme, shown, transcript.channel());
+    if hooks.hide_tables {
+        let mut other = Scheme::new(config, twiddles);
+        commit(&mut other, &tables, &mut SuiteChannel::default());
+        scheme.trees[0] = other.trees.remove(0);
+    }
+    commit(&mut scheme, counts, transcript.channel());
+    (tables, scheme)
+}
+
+/// `Counted::prove` and stwo's `prove_ex` without the check that the proof is one.
+fn aggregate(
+    mut scheme: Scheme<'_>,
+    state: &Interaction<'_>,
+    key: &ModelKey,
+    hooks: &Hooks<'_>,
+    transcript: &mut Transcript,
+) -> (K, Stark) {
+    let relations = state.relations;
+    let (mut interaction, mut sum) = entry_sums(relations, state.counts, state.tables);
+    (hooks.interaction)(state, &mut interaction, &mut sum);
+    transcript.send(CLAIMED_SUM, &sum);
+    commit(&mut scheme, &interaction, transcript.channel());
+    let component = component(relations, sum);
+    let own = ComponentProvers {
+        components: vec![&component as &dyn ComponentProver<SimdBackend>],
+        n_preprocessed_columns: tables::names(relations.cap.is_some()).len(),
+    };
+    let coefficient = transcript.channel().draw_secure_felt();
+    let blowup = scheme.config.fri_config.log_blowup_factor;
+    let composition = own.compute_composition_polynomial(coefficient, &scheme.trace(), scheme.twiddles, blowup);
+    let (mut left, right) = composition.split_at_mid();
+    for (polynomial, constant) in left.0.iter_mut().zip(hooks.composition.to_m31_array()) {
+        let coefficients = polynomial.coeffs.as_mut_slice();
+        coefficients[0] += constant;
+    }
+    ProverChannel::with(transcript.channel(), |channel| {
+        let mut tree = scheme.tree_builder();
+        tree.extend_polys(left.into_coordinate_polys());
+        tree.extend_polys(right.into_coordinate_polys());
+        tree.commit(channel);
+        let oods = CirclePoint::get_random_point(channel);
+        let mut points = own.components().mask_points(oods, tables::LOG_ROWS, false);
+        points.push(vec![vec![oods]; 8]);
+        let mut proof = StarkProof(scheme.prove_values(points, channel).proof);
+        if hooks.hide_tables {
+            proof.0.commitments[0].0 = key.tables_root;
+        }
+        (sum, proof)
+    })
+}
+
+/// What is proved of a chunk, as the prover has it.
+struct Proved<'a> {
+    shape: Shape,
+    params: ModelParams,
+    chunk: Chunk,
+    ends: Ends<'a>,
+    columns: Vec<Columns>,
+    statistics: Statistics,
+}
+
+impl<'a> Proved<'a> {
+    fn of(claim: &ChunkStatement<'a>, witness: &Witness, hooks: &Hooks<'a>) -> Self {
+        let ChunkStatement { key, statement, .. } = *claim;
+        let (chunk, ends) = match &hooks.proved {
+            Some((other, output)) => (
+                *other,
+                Ends {
+                    output: Some(output),
+                    ..claim.ends
+                },
+            ),
+            None => (*claim.chunk, claim.ends),
+        };
+        let limbs = hooks.limbs.unwrap_or_else(|| key.params.limb_set(&key.config));
+        let shape = Shape::with_limbs(&key.config, limbs, &chunk, statement.lengths());
+        let (config, params) = hooks
+            .source
+            .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
+        let mut statistics = statistics(&shape, statement, witness);
+        (hooks.made)(&mut statistics);
+        let source = Source {
+            shape: &Shape::with_limbs(config, shape.limbs, &chunk, statement.lengths()),
+            params: &chunk.params(params),
+            statement,
+            input: hooks.input.or(ends.input),
+            witness,
+            statistics: &statistics,
+        };
+        let columns = shape.by_part(|part| source.columns(part)).into_iter();
+        let columns = columns.map(|(columns, clips)| (elements(&columns), clips));
+        let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
+        statistics.clips = clips.concat();
+        (hooks.columns)(&shape, &mut columns);
+        (hooks.statistics)(&mut statistics);
+        Self {
+            params: chunk.params(&key.params),
+            shape,
+            chunk,
+            ends,
+            columns,
+            statistics,
+        }
+    }
+}
+
+/// Proves the linear claims and says where they end.
+fn prove_linear(
+    hooks: &Hooks<'_>,
+    batch: &Batch,
+    shape: &Shape,
+    columns: &[Columns],
+    transcript: &mut Transcript,
+) -> (SumcheckProof, Vec<K>, K) {
+    if hooks.linear != Rounds::Honest {
+        return constant_rounds(CLAIMS, batch.value, linear_variables(shape), transcript);
+    }
+    let proved = claims::prove(batch, shape, &of_elements(columns), transcript);
+    let rounds = proved.proof.rounds.iter().zip(&proved.point);
+    let value = rounds.fold(batch.value, |value, (message, r)| round_value(value, *message, *r));
+    (proved.proof, proved.point, value)
+}
+
+/// The names of the claims that do not hold of the trace.
+fn broken(claims: Vec<LinearClaim>, columns: &[Columns]) -> Vec<&'static str> {
+    let claims = claims.into_iter();
+    let mut broken: Vec<&str> = claims
+        .filter(|claim| total(claim, columns) != claim.value)
+        .map(|claim| claim.name)
+        .collect();
+    broken.dedup();
+    broken
+}
+
+/// The claims as the verifier sums them, and as the prover does, with the verifier's value.
+fn batches(hooks: &Hooks<'_>, claims: &dyn Fn() -> Vec<LinearClaim>, challenge: K) -> (Batch, Batch) {
+    let wanted = batch(claims(), challenge);
+    let mut altered = claims();
+    (hooks.claims)(&mut altered);
+    let summed = Batch {
+        value: wanted.value,
+        ..batch(altered, challenge)
+    };
+    (wanted, summed)
+}
+
+/// Proves the sums of the lookups of these columns.
+fn prove_lookups(
+    hooks: &Hooks<'_>,
+    shape: &Shape,
+    mut columns: Vec<Columns>,
+    trees: &[LookupTree],
+    relations: &Relations,
+    transcript: &mut Transcript,
+) -> gkr::Proved {
+    (hooks.looked_up)(shape, &mut columns);
+    let mut lookups =
+        gkr::prove(trees, &of_elements(&columns), relations, transcript).expect("no degenerate challenge");
+    (hooks.lookups)(&mut lookups.proofs);
+    lookups
+}
+
+/// The linear claims, as the verifier makes them.
+fn linear_claims(
+    public: &Public<'_>,
+    trees: &[LookupTree],
+    relations: &Relations,
+    lookups: &gkr::Proved,
+    matmuls: &PrecomputedMatmuls,
+) -> Vec<LinearClaim> {
+    let mut claims = public.trace_claims(matmuls.proof.claim);
+    claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    let powers = public.powers();
+    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
+        claims.push(tree.claim(&powers, relations, leaf).expect("numerators that are one"));
+    }
+    claims
+}
+
+/// A complete proof of a chunk from a witness, with cheating. Nothing here depends on the statement being true.
+pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witness, hooks: &Hooks<'_>) -> ChunkProof {
+    let ChunkStatement { key, statement, .. } = *claim;
+    let proved = Proved::of(claim, witness, hooks);
+    let Proved {
+        shape,
+        chunk,
+        ends,
+        columns,
+        mut statistics,
+        ..
+    } = proved;
+    // The code is the verifier's.
+    let params = CommitmentParams::of_activations(&key.shape(claim.chunk, statement.lengths()), &key.weights);
+    let mut transcript = (hooks.transcript)(claim.model, &params, statement, claim.chunk, &claim.ends);
+    let own_params = params;
+    // The code of what is committed to, which is another one if the trace has other columns.
+    let params = CommitmentParams::of_activations(&shape, &key.weights);
+    let mut committed = columns.clone();
+    (hooks.committed)(&shape, &mut committed);
+    let small = of_elements(&committed);
+    let mut root = *Activations::commit(Suite::default(), &shape, &small, params).root();
+    transcript.send(ACTIVATIONS, &root);
+    let mut counts = multiplicities(&shape, &of_elements(&columns));
+    (hooks.multiplicities)(&mut counts);
+    let twiddles = twiddles();
+    let (tables, scheme) = commit_counts(key, hooks, &counts, &twiddles, &mut transcript);
+    absorb_statistics(&statistics, &mut transcript);
+    (hooks.shown)(&mut statistics);
+
+    // The verifier asks for work over what it is shown, whatever the challenges are drawn from.
+    let mut heard = open_transcript(
+        Suite::default(),
+        claim.model,
+        &own_params,
+        statement,
+        claim.chunk,
+        &claim.ends,
+    );
+    heard.send(ACTIVATIONS, &root);
+    let [tables_root, counts_root] = [0, 1].map(|tree| scheme.trees[tree].commitment.root().0);
+    heard.root(if hooks.hide_tables {
+        &key.tables_root
+    } else {
+        &tables_root
+    });
+    heard.root(&counts_root);
+    absorb_statistics(&statistics, &mut heard);
+    let lookup_work = work::send(LOOKUP_WORK, LOOKUP_WORK_BITS, &mut heard);
+    let _ = transcript.work(LOOKUP_WORK, LOOKUP_WORK_BITS, lookup_work);
+    let mut relations = draw_relations(&mut transcript, shape.scores().capped);
+    (hooks.relations)(&mut relations);
+    let trees = lookup_trees(&shape);
+    let lookups = prove_lookups(hooks, &shape, columns.clone(), &trees, &relations, &mut transcript);
+
+    let points = Points::new(&shape, transcript.challenges(POINTS, Points::count(&shape)));
+    let public = Public {
+        shape: &shape,
+        params: &proved.params,
+        statement,
+        ends,
+        statistics: &statistics,
+        points: &points,
+    };
+    let opened = opened_columns(key, &chunk, hooks);
+    let mut matmuls = prove_matmuls(model, hooks, &public, &columns, &opened, &mut transcript);
+    let families = weight_families(&mut transcript);
+
+    let claims = || linear_claims(&public, &trees, &relations, &lookups, &matmuls);
+    (hooks.broken_claims)(&|| broken(claims(), &columns));
+    let (wanted, summed) = batches(hooks, &claims, transcript.challenge(CLAIMS));
+    let (linear, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
+
+    let claim = Claim {
+        gamma: &unit_coefficients(&shape, &wanted, &point),
+        local: suffix(&point, MIN_ROWS_LOG),
+        value,
+    };
+    if let Some(late) = hooks.late {
+        late(&shape, claim.gamma, claim.local, &mut committed);
+    }
+    let small = of_elements(&committed);
+    let activations = Activations::commit(Suite::default(), &shape, &small, params);
+    root = *activations.root();
+    let operands = matmuls.proof.operands;
+    let weights = BandClaim {
+        opened,
+        gamma: public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band),
+        local: public.local_point(&matmuls.point, opened.log_band),
+        value: weight_claim(&operands, &families),
+    };
+    let opening = open(
+        model,
+        hooks,
+        weights,
+        &mut matmuls,
+        told(hooks, activations, &claim),
+        &claim,
+        &mut transcript,
+    );
+
+    let state = Interaction {
+        relations: &relations,
+        counts: &counts,
+        tables: &tables,
+        lookups: sum(&lookups.proofs) - padding(&trees),
+    };
+    let (claimed_sum, stark) = aggregate(scheme, &state, key, hooks, &mut transcript);
+    ChunkProof {
+        layers: chunk.layers().len() as u32,
+        statistics,
+        activations: root,
+        lookup_work,
+        lookups: lookups.proofs,
+        matmuls: matmuls.proof,
+        linear,
+        opening,
+        claimed_sum,
+        stark,
+    }
+}

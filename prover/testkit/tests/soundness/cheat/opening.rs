@@ -1,0 +1,145 @@
+//! Openings that are made to fit.
+
+use std::sync::Arc;
+
+use num_traits::Zero;
+use stwo::core::fields::FieldExpOps;
+use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_kernels::table::Table;
+use tessera_prover::activations::Activations;
+use tessera_prover::matmul::PrecomputedMatmuls;
+use tessera_prover::opening::{self, Committed, CommittedWeights, OpeningProverError, Side, Twiddles};
+use tessera_prover::ProverModel;
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns, OpeningClaim, OpeningProof};
+use tessera_verifier::policy::opening_policy;
+use tessera_verifier::transcript::Transcript;
+
+use super::hooks::{Fit, Hooks};
+use super::K;
+
+/// Activations whose opening is not the honest one.
+struct Forged<'a> {
+    own: Activations<'a>,
+    /// The coordinate that the first fold is at.
+    fold: K,
+    /// A unit, and a constant that is added to it where it is not committed.
+    added: (usize, K),
+}
+
+impl Committed for Forged<'_> {
+    fn params(&self) -> &CommitmentParams {
+        self.own.params()
+    }
+
+    fn root(&self) -> &Digest {
+        self.own.root()
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        self.own.twiddles()
+    }
+
+    fn combine(&mut self, columns: &OpenedColumns, weights: &[K], _: K) -> Table<K> {
+        let mut message = self.own.combine(columns, weights, self.fold);
+        let (length, half) = (
+            1usize << columns.params.log_column_tiles(),
+            1usize << (MIN_ROWS_LOG - 1),
+        );
+        let (unit, by) = self.added;
+        let own = &mut message[unit % length * half..][..half];
+        own.iter_mut().for_each(|v| *v += weights[unit / length] * by);
+        message
+    }
+
+    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
+        self.own.open(twiddles, leaves)
+    }
+}
+
+/// The claim on the activations.
+pub struct Claim<'a> {
+    pub gamma: &'a [K],
+    pub local: &'a [K],
+    pub value: K,
+}
+
+/// What is opened of activations.
+pub struct Told<'a> {
+    forged: Forged<'a>,
+    gamma: Vec<K>,
+    /// Evaluations of the units.
+    values: Vec<K>,
+}
+
+/// Makes activations fit a claim.
+pub fn told<'a>(hooks: &Hooks<'_>, own: Activations<'a>, claim: &Claim<'_>) -> Told<'a> {
+    let (mut gamma, mut local) = (claim.gamma.to_vec(), claim.local.to_vec());
+    (hooks.gamma)(&mut gamma);
+    (hooks.local)(&mut local);
+    let mut values = own.unit_values(&local);
+    (hooks.unit_values)(&gamma, &mut values);
+    let unit = gamma.iter().position(|g| !g.is_zero()).expect("a unit with a claim");
+    let by = match hooks.fit {
+        Fit::No => K::zero(),
+        _ => (claim.value - opening::value(&gamma, &values)) * gamma[unit].inverse(),
+    };
+    values[unit] += by;
+    let forged = Forged {
+        own,
+        fold: *local.last().expect("twelve coordinates"),
+        added: (unit, if hooks.fit == Fit::Message { by } else { K::zero() }),
+    };
+    Told { forged, gamma, values }
+}
+
+/// The claim on the weights.
+pub struct BandClaim {
+    pub opened: OpenedColumns,
+    pub gamma: Vec<K>,
+    pub local: Vec<K>,
+    pub value: K,
+}
+
+/// Opens weights and activations. The claim on these that is absorbed is the verifier's.
+pub fn open(
+    model: &ProverModel<'_>,
+    hooks: &Hooks<'_>,
+    bands: BandClaim,
+    matmuls: &mut PrecomputedMatmuls,
+    activations: Told<'_>,
+    claim: &Claim<'_>,
+    transcript: &mut Transcript,
+) -> OpeningProof {
+    (hooks.band_values)(&bands.gamma, &mut matmuls.band_values);
+    let memory = std::mem::take(&mut matmuls.memory);
+    let mut weights = CommittedWeights::new(&model.quantised.weights, model.codeword, memory).expect("weights");
+    let weights = Side {
+        committed: &mut weights,
+        claim: OpeningClaim {
+            columns: hooks.opened.unwrap_or(bands.opened),
+            gamma: &bands.gamma,
+            local_point: &bands.local,
+            value: bands.value,
+        },
+        values: &matmuls.band_values,
+    };
+    let Told {
+        mut forged,
+        gamma,
+        values,
+    } = activations;
+    let params = *forged.params();
+    let activations = Side {
+        committed: &mut forged,
+        claim: OpeningClaim {
+            columns: params.columns_of(&(0..params.tiles), 0),
+            gamma: &gamma,
+            local_point: claim.local,
+            value: claim.value,
+        },
+        values: &values,
+    };
+    let policy = opening_policy(model.key.weights.log_blowup);
+    opening::open(&policy, weights, activations, transcript).expect("an opening")
+}

@@ -1,0 +1,236 @@
+//! Attacks within the proof of one chunk of layers: on what enters it, what leaves it, and which weights it has.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::base;
+use tessera_circuits::air::gadgets::Remainder;
+use tessera_circuits::chunk::Boundary;
+use tessera_circuits::model::LAYER_KINDS;
+use tessera_circuits::ops::stream;
+use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::shape::Product;
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statistics::StatisticsError;
+use tessera_prover::trace::Columns;
+use tessera_testkit::edit;
+use tessera_verifier::opening::{Code, OpenedColumns, OpeningError};
+use tessera_verifier::verify::VerifyError;
+
+use crate::cheat::{Hooks, Rounds, HONEST};
+use crate::values::row;
+use crate::{assert_claims_violated, assert_rejected, rejects_weights, Caught, Scene};
+
+type K = SecureField;
+
+/// Without a lie every kind of chunk is accepted.
+#[test]
+fn without_a_lie_every_chunk_is_accepted() {
+    for (start, end) in [(0, 3), (2, 5), (5, 7), (3, 4)] {
+        let scene = Scene::honest_chunk(start, end);
+        scene.attempt(&HONEST).expect("an honest proof");
+    }
+}
+
+/// A middle chunk, what really enters it, and what follows from something else: another value of the first token.
+/// The scene has witness and output of the false input, and the statement has the true one.
+fn false_input() -> (Scene, Boundary) {
+    let mut scene = Scene::middle();
+    let truth = scene.input.clone().expect("an input");
+    let honest = scene.output.clone();
+    let lie = scene.input.as_mut().expect("an input");
+    for value in &mut lie.0[..3] {
+        *value = value.wrapping_add(500).clamp(-20_000, 20_000);
+    }
+    scene.run();
+    assert_ne!(scene.output, honest, "the lie changes what leaves the chunk");
+    let lie = scene.input.replace(truth).expect("an input");
+    (scene, lie)
+}
+
+/// The trace starts from another state than the one that enters, and everything follows up to what leaves the chunk.
+#[test]
+fn the_first_state_is_what_enters() {
+    let (scene, lie) = false_input();
+    let hooks = Hooks {
+        input: Some(&lie),
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("accumulators"), &hooks);
+}
+
+/// The first state is not what enters, with a remainder and a difference of the high limb that explain it.
+#[test]
+fn the_first_state_is_computed_from_what_enters() {
+    let (scene, lie) = false_input();
+    let hidden = scene.model.key.config.hidden;
+    let truth = scene.input.clone().expect("an input");
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let own = &mut all[Part::STREAM.index()];
+        for (at, (told, real)) in lie.0.iter().zip(&truth.0).enumerate().filter(|(_, (t, r))| t != r) {
+            let place = row(shape, Part::STREAM, &[0, at / hidden, at % hidden]);
+            let more = i64::from(*told) - i64::from(*real);
+            // What enters is doubled, and so is the state.
+            let delta = Remainder::OFFSET - 2 * more;
+            assert_eq!(own[stream::UPDATE.pow()][place], base(2));
+            own[stream::UPDATE.d_hi()][place] = base(delta >> 7);
+            own[stream::UPDATE.d_lo()][place] = base(delta & 127);
+            own[stream::UPDATE.r_hi()][place] -= base(2 * more);
+        }
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        input: Some(&lie),
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Lookup, &hooks);
+}
+
+/// Another first state with made-up operands of an embedding that explain it, all others being honest. There is no matmul
+/// there: lookups and claims hold, as for a real embedding.
+#[test]
+fn a_chunk_without_embedding_has_no_embedding_operands() {
+    let (scene, lie) = false_input();
+    let hooks = Hooks {
+        input: Some(&lie),
+        matmuls: Rounds::Embedding,
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Embedding);
+    // The factor of the tokens is the public one. A weight is then worth nothing, and is that of no tile.
+    let hooks = Hooks {
+        input: Some(&lie),
+        matmuls: Rounds::Embedding,
+        operands: &|operands| operands[Product::EMBED.index()][0] = K::zero(),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+}
+
+/// Each operand of the embedding alone, in an otherwise honest proof: their product is still zero.
+#[test]
+fn both_embedding_operands_are_zero() {
+    let scene = Scene::middle();
+    let tokens = Hooks {
+        operands: &|operands| operands[Product::EMBED.index()][0] += K::one(),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&tokens), VerifyError::Embedding);
+    let weights = Hooks {
+        operands: &|operands| operands[Product::EMBED.index()][1] += K::one(),
+        ..HONEST
+    };
+    assert_rejected!(
+        scene.attempt(&weights),
+        VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+    );
+}
+
+/// Operands of products that a chunk does not have: of the head, and of the normed states in limbs that no matmul wants. Each
+/// alone, so that their product is still zero, and with it the sumcheck: what they would claim is a value of no weights.
+#[test]
+fn a_chunk_without_head_has_no_head_operands() {
+    let scene = Scene::middle();
+    let shape = scene.shape();
+    let absent = PRODUCTS
+        .into_iter()
+        .filter(|product| *product != Product::EMBED && !product.exists(&shape));
+    let absent: Vec<Product> = absent.collect();
+    assert!(absent.contains(&Product::HEAD));
+    for (product, side) in absent.into_iter().flat_map(|product| [(product, 0), (product, 1)]) {
+        let hooks = Hooks {
+            operands: &|operands| operands[product.index()][side] += K::one(),
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+    }
+}
+
+/// An honest trace, and another boundary behind it: one value off by one, in the first and in the last, padded token
+/// row; and what entered instead of what leaves.
+#[test]
+fn what_leaves_the_chunk_is_the_last_state() {
+    let values = Scene::middle().output.expect("an output").0.len();
+    for at in [0, values - 1] {
+        let mut scene = Scene::middle();
+        scene.output.as_mut().expect("an output").0[at] += 1;
+        scene.assert_caught(Caught::Claim("what leaves the chunk"), &HONEST);
+    }
+    let mut scene = Scene::middle();
+    scene.output.clone_from(&scene.input);
+    scene.assert_caught(Caught::Claim("what leaves the chunk"), &HONEST);
+}
+
+/// The first chunk starts with the embedding: nothing enters it, whatever the trace says.
+#[test]
+fn nothing_enters_the_first_chunk() {
+    let scene = Scene::honest_chunk(0, 3);
+    let values = scene.witness.streams[0].x.len();
+    let mut lie = Boundary(vec![0; values]);
+    lie.0[3] = 1;
+    let hooks = Hooks {
+        input: Some(&lie),
+        ..HONEST
+    };
+    // What enters is added to the embedding.
+    assert_claims_violated(scene.attempt(&hooks));
+}
+
+/// The last chunk of a model with a layer more: everything is proved of the layers, and nothing of the output.
+#[test]
+fn the_last_chunk_has_a_head() {
+    let mut scene = Scene::honest_chunk(5, 7);
+    scene.attempt(&HONEST).expect("an honest proof");
+    scene.chunk.of = 8;
+    let headless = scene.chunk;
+    scene.run();
+    let output = scene.output.take().expect("what leaves it");
+    scene.chunk.of = 7;
+    let mut hooks = Hooks {
+        proved: Some((headless, &output)),
+        ..HONEST
+    };
+    assert_rejected!(
+        scene.attempt(&hooks),
+        VerifyError::Statistics(StatisticsError::Tops { got: 0, expected: 4 })
+    );
+    // With any logits of the output tokens the product of the head is missing. The lookups are as many trees of as many layers.
+    hooks.statistics = &|s| s.tops = vec![7; 4];
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+}
+
+/// The layers of another chunk: everything is consistent with their weights, but they are not in the columns of this
+/// one.
+#[test]
+fn weights_are_those_of_the_chunk() {
+    let mut scene = Scene::middle();
+    let own = scene.model.quantised.clone();
+    let mut other = own.clone();
+    for kind in LAYER_KINDS {
+        for layer in scene.chunk.layers() {
+            let matrix = own.matrix(kind, layer - 2);
+            edit(&mut other, kind, layer, |m| *m = matrix);
+        }
+    }
+    scene.model.quantised = other.clone();
+    scene.run();
+    scene.model.quantised = own;
+    rejects_weights(&scene, &other.weights);
+}
+
+/// The opened columns follow from the chunk; a window of the same size elsewhere is another claim.
+#[test]
+fn the_opened_columns_are_those_of_the_chunk() {
+    let scene = Scene::middle();
+    let own = scene.model.key.opened(&scene.chunk);
+    let moved = |first| OpenedColumns { first, ..own };
+    for first in [own.first - 1, own.first + 1] {
+        let hooks = Hooks {
+            opened: Some(moved(first)),
+            ..HONEST
+        };
+        assert_rejected!(
+            scene.attempt(&hooks),
+            VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+        );
+    }
+}

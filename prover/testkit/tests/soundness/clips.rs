@@ -1,0 +1,378 @@
+//! Attacks on clipped values: a proof lists by how much a value exceeds int16, and what is not in the list was not clipped.
+
+use stwo::core::fields::m31::BaseField;
+use tessera_circuits::air::{base, requant};
+use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat};
+use tessera_circuits::ops::logits;
+use tessera_circuits::rounding::Rounded;
+use tessera_circuits::semantics::arg_max;
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
+use tessera_prover::trace::Columns;
+use tessera_testkit::{edit, extreme_model, odd_config};
+use tessera_verifier::verify::VerifyError;
+
+use crate::cheat::{Hooks, HONEST};
+use crate::semantics::{one_token, one_token_of, QUERY};
+use crate::values::{entry, explain, find, move_output, output, plain, quiet_with, row, set_output};
+use crate::{assert_rejected, Caught, Scene};
+
+/// A model that saturates nearly everywhere is provable, with all that it clips in the list.
+#[test]
+fn a_model_that_saturates_is_provable() {
+    for format in [WeightFormat::Int8, WeightFormat::Int16] {
+        let scene = Scene::of(extreme_model(odd_config(), format, 13));
+        let (_, statistics) = scene.trace();
+        let clips = |rounded| statistics.clips(rounded).count();
+        for rounded in [
+            Rounded::STATE,
+            Rounded::NORM,
+            Rounded::VALUE,
+            Rounded::UP,
+            Rounded::GATE,
+        ] {
+            assert!(clips(rounded) > 10, "{rounded:?}: {}", clips(rounded));
+        }
+        scene.attempt(&HONEST).expect("an honest proof");
+    }
+}
+
+/// A quiet scene with a clipped value of the last attention output, which reaches nothing: its place in the list and row.
+fn clipped(positive: bool) -> (Scene, usize, usize) {
+    let scene = Scene::quiet();
+    let (columns, statistics) = scene.trace();
+    let shape = scene.shape();
+    let axes = shape.full_axes(Part::ATT);
+    let (index, clip) = statistics
+        .clips
+        .iter()
+        .enumerate()
+        .find(|(_, clip)| {
+            let own = usize::from(clip.part) == Part::ATT.index() && clip.place(&axes)[0] == 2;
+            own && (clip.excess > 0) == positive
+        })
+        .expect("a clipped value");
+    let at = row(&shape, Part::ATT, &clip.place(&axes));
+    let values: Vec<BaseField> = columns[Part::ATT.index()].iter().map(|c| c[at]).collect();
+    assert_eq!(output(&values), clip.value());
+    (scene, index, at)
+}
+
+/// What comes of another list, under an honest trace.
+fn relisted(scene: &Scene, change: &dyn Fn(&mut Vec<Clip>)) -> Result<(), VerifyError> {
+    let hooks = Hooks {
+        statistics: &|s| change(&mut s.clips),
+        ..HONEST
+    };
+    scene.attempt(&hooks)
+}
+
+/// The same with the claims that it breaks.
+fn broken(scene: &Scene, names: &'static [&'static str], change: &dyn Fn(&mut Vec<Clip>)) {
+    let hooks = Hooks {
+        statistics: &|s| change(&mut s.clips),
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claims(names), &hooks);
+}
+
+/// The list is one of entries that the proof has, each once and in order: no second list for a trace, none without limit.
+#[test]
+fn the_list_is_sorted_unique_and_of_committed_entries() {
+    let (scene, index, _) = clipped(true);
+    let (_, Statistics { clips, .. }) = scene.trace();
+    let misplaced = |result: Result<(), VerifyError>, at: usize| {
+        assert_rejected!(result, VerifyError::Statistics(StatisticsError::ClipPlace { index }) if index == at);
+    };
+    let last = clips.len() - 1;
+    misplaced(relisted(&scene, &|list| list.swap(index, index + 1)), index + 1);
+    misplaced(relisted(&scene, &|list| list.insert(index, list[index])), index + 1);
+    misplaced(
+        relisted(&scene, &|list| list.push(Clip { part: 10, ..list[last] })),
+        last + 1,
+    );
+    let other = |tensor| move |list: &mut Vec<Clip>| list[index].tensor = tensor;
+    misplaced(relisted(&scene, &other(1)), index);
+    // An alias of the entry beyond the part.
+    let axes: u32 = scene.shape().full_axes(Part::ATT).iter().sum();
+    misplaced(relisted(&scene, &|list| list[index].at |= 1 << axes), index);
+    let many = relisted(&scene, &|list| list.resize(Statistics::MAX_CLIPS + 1, list[0]));
+    assert_rejected!(
+        many,
+        VerifyError::Statistics(StatisticsError::TooManyClips { got: 65537, .. })
+    );
+}
+
+/// Saturation denied: the value modulo 2^16, the value itself as an output, an entry left out of the list.
+#[test]
+fn saturation_is_not_denied() {
+    for positive in [true, false] {
+        let (scene, index, at) = clipped(positive);
+        broken(&scene, &["accumulators"], &|list| {
+            list.remove(index);
+        });
+        let (_, statistics) = scene.trace();
+        let excess = i64::from(statistics.clips[index].excess);
+        // The value itself is no int16; another output than the largest has a remainder that is none.
+        let modulo = excess - (excess.signum() << 16);
+        for (more, by) in [(excess, Caught::Lookup), (modulo, Caught::Lookup)] {
+            let columns = |_: &Shape, all: &mut [Columns]| {
+                let own = &mut all[Part::ATT.index()];
+                let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+                // The remainder is that of the value, which the output is now said to be.
+                let out = output(&values);
+                explain(&mut values, more - excess, 0);
+                set_output(&mut values, out + more);
+                own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+            };
+            let hooks = Hooks {
+                columns: &columns,
+                statistics: &|s| {
+                    s.clips.remove(index);
+                },
+                ..HONEST
+            };
+            scene.assert_caught(by, &hooks);
+        }
+    }
+}
+
+/// Saturation claimed where there is none, up and down. The excess that would explain it has the other sign, and with it the
+/// value is clipped to the other end.
+#[test]
+fn saturation_is_not_claimed_where_there_is_none() {
+    let scene = Scene::quiet();
+    for end in [i64::from(i16::MAX), i64::from(i16::MIN)] {
+        // The remainder makes up for it, and the list has nothing; or a value one beyond the range.
+        for beyond in [0, end.signum()] {
+            let columns = |shape: &Shape, all: &mut [Columns]| {
+                let own = &mut all[Part::ATT.index()];
+                let at = find(shape, own, plain);
+                let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+                let out = output(&values);
+                move_output(&mut values, end + beyond - out);
+                set_output(&mut values, end);
+                own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+            };
+            let hooks = Hooks {
+                columns: &columns,
+                statistics: &|s| match beyond {
+                    0 => (),
+                    own => insert(&scene, s, own as i32),
+                },
+                ..HONEST
+            };
+            scene.assert_caught(Caught::Lookup, &hooks);
+        }
+        // The remainder is the true one, the excess makes up for the output: down where it should be up.
+        let found = scene.trace().0;
+        let at = find(&scene.shape(), &found[Part::ATT.index()], plain);
+        let values: Vec<BaseField> = found[Part::ATT.index()].iter().map(|c| c[at]).collect();
+        let excess = output(&values) - end;
+        assert_ne!(excess.signum(), end.signum());
+        let columns = |_: &Shape, all: &mut [Columns]| {
+            let own = &mut all[Part::ATT.index()];
+            (own[requant::OUT_HI][at], own[requant::OUT_LO][at]) = (base(end >> 8), base(end & 0xff));
+        };
+        let hooks = Hooks {
+            columns: &columns,
+            statistics: &|s| insert(&scene, s, excess as i32),
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Claim("clipped values"), &hooks);
+    }
+}
+
+/// Lists the first plain value of the last attention output as one that was clipped.
+fn insert(scene: &Scene, statistics: &mut Statistics, excess: i32) {
+    let shape = scene.shape();
+    let at = find(&shape, &scene.trace().0[Part::ATT.index()], plain);
+    list(statistics, Rounded::ATTENTION, entry(&shape, Part::ATT, at), excess);
+}
+
+/// Adds an entry in its place.
+fn list(statistics: &mut Statistics, rounded: Rounded, at: u64, excess: i32) {
+    statistics.clips.push(Clip {
+        part: rounded.part.index() as u8,
+        tensor: rounded.tensor,
+        at,
+        excess,
+    });
+    statistics
+        .clips
+        .sort_unstable_by_key(|clip| (clip.part, clip.tensor, clip.at));
+}
+
+/// An honest value in the list: whatever its excess, the value is then another one or at the other end of the range.
+#[test]
+fn a_value_that_fits_is_not_in_the_list() {
+    let scene = Scene::quiet();
+    for excess in [1, -1] {
+        let hooks = Hooks {
+            statistics: &|s| insert(&scene, s, excess),
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Claims(&["accumulators", "clipped values"]), &hooks);
+    }
+}
+
+/// The excess is that of the value: not more, not less, not nothing, not of the other sign.
+#[test]
+fn the_excess_is_that_of_the_value() {
+    let (scene, index, _) = clipped(true);
+    let (_, Statistics { clips, .. }) = scene.trace();
+    let own = clips[index].excess;
+    for excess in [own + 1, own - 1, 1 << 20] {
+        if excess > 0 {
+            broken(&scene, &["accumulators"], &|list| list[index].excess = excess);
+        }
+    }
+    broken(&scene, &["accumulators", "clipped values"], &|list| {
+        list[index].excess = -own;
+    });
+    // The shift of the quiet model is 1: values are below 2^29.
+    let most = (1 << 29) - 1 - i32::from(i16::MAX);
+    broken(&scene, &["accumulators"], &|list| list[index].excess = most);
+    for excess in [0, most + 1, i32::MAX, i32::MIN] {
+        let result = relisted(&scene, &|list| list[index].excess = excess);
+        assert_rejected!(result, VerifyError::Statistics(StatisticsError::ClipRange { excess: e, .. }) if e == excess);
+    }
+}
+
+/// A value that explains the accumulator of another one modulo p: `2^s` times the excess goes around p. It is larger than any
+/// accumulator.
+#[test]
+fn no_excess_wraps_modulo_p() {
+    let scene = quiet_with(|v| plain(v) && output(v) < 0);
+    let found = scene.trace().0;
+    let at = find(&scene.shape(), &found[Part::ATT.index()], |v| plain(v) && output(v) < 0);
+    let values: Vec<BaseField> = found[Part::ATT.index()].iter().map(|c| c[at]).collect();
+    let out = output(&values);
+    // Twice the value is 2 out + 1 modulo p if the value is out + 2^30.
+    let excess = out + (1 << 30) - i64::from(i16::MAX);
+    let columns = |_: &Shape, all: &mut [Columns]| {
+        let own = &mut all[Part::ATT.index()];
+        let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+        set_output(&mut values, i64::from(i16::MAX));
+        own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        statistics: &|s| {
+            list(
+                s,
+                Rounded::ATTENTION,
+                entry(&scene.shape(), Part::ATT, at),
+                excess as i32,
+            )
+        },
+        ..HONEST
+    };
+    let result = scene.attempt(&hooks);
+    assert_rejected!(result, VerifyError::Statistics(StatisticsError::ClipRange { excess: e, .. }) if i64::from(e) == excess);
+}
+
+/// A list that is chosen after the challenges: any excess then balances any false claim. The list is absorbed before.
+#[test]
+fn the_list_is_not_chosen_after_the_challenges() {
+    let (scene, index, _) = clipped(true);
+    type Change<'a> = &'a dyn Fn(&mut Vec<Clip>);
+    let changes: [Change<'_>; 2] = [
+        &|list| {
+            list.remove(index);
+        },
+        &|list| list[index].excess += 1,
+    ];
+    for change in changes {
+        let hooks = Hooks {
+            shown: &|s| change(&mut s.clips),
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Gkr(_));
+    }
+    // Nor are the other statistics, and the best logits.
+    let hooks = Hooks {
+        shown: &|s| s.tops[0] -= 1,
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Gkr(_));
+}
+
+/// A logit that is better than the claimed one is listed as clipped to the smallest there is: its excess has the sign of the
+/// largest.
+#[test]
+fn a_better_logit_is_not_clipped_away() {
+    let scene = Scene::false_output();
+    let (at, claimed) = scene.statement.generated().last().expect("an output");
+    let vocab = scene.model.key.config.vocab;
+    let logits = &scene.witness.logits[at * vocab..(at + 1) * vocab];
+    let top = i64::from(logits[claimed as usize]);
+    let better: Vec<usize> = (0..vocab)
+        .filter(|id| i64::from(logits[*id]) + i64::from(*id < claimed as usize) > top)
+        .collect();
+    assert!(better.contains(&arg_max(logits)));
+    let place = |shape: &Shape, id: usize| row(shape, Part::LOGITS, &[scene.statement.output.len() - 1, id]);
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        for id in &better {
+            let margin = top - i64::from(*id < claimed as usize) - i64::from(i16::MIN);
+            all[Part::LOGITS.index()][logits::MARGIN][place(shape, *id)] = base(margin);
+        }
+    };
+    let shape = scene.shape();
+    let hooks = Hooks {
+        columns: &columns,
+        statistics: &|s| {
+            for id in &better {
+                let excess = i32::from(logits[*id]) - i32::from(i16::MIN);
+                list(
+                    s,
+                    Rounded::LOGIT,
+                    entry(&shape, Part::LOGITS, place(&shape, *id)),
+                    excess,
+                );
+            }
+        },
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("clipped values"), &hooks);
+}
+
+/// A row whose logits are all below the smallest int16 is provable: token 0 wins, and its logit is the one that is listed. No
+/// other token of the row is.
+#[test]
+fn a_row_of_the_smallest_logits_is_token_0() {
+    let scene = one_token();
+    let (hidden, params) = (scene.model.key.config.hidden, &scene.model.key.params);
+    let last = scene.witness.streams.last().expect("a state");
+    let row: Vec<i64> = last.y[QUERY * hidden..][..hidden].iter().map(|y| (*y).into()).collect();
+    let magnitude: i64 = row.iter().map(|y| y.abs()).sum();
+    // All logits become about -40000.
+    let shift = 2;
+    let weight = (40_000 << (8 + shift)) / magnitude;
+    assert!(
+        0 < weight && weight <= params.max_weight(MatmulKind::Head).into(),
+        "{weight}"
+    );
+    let mut model = scene.model.quantised.clone();
+    edit(&mut model, MatmulKind::Head, 0, |head| {
+        for (i, w) in head.iter_mut().enumerate() {
+            *w = -(weight * row[i % hidden].signum()) as i16;
+        }
+    });
+    model.params.head = ChannelShift(vec![shift]);
+    let mut scene = one_token_of(model);
+    let vocab = scene.model.key.config.vocab;
+    let logits = &scene.witness.logits[QUERY * vocab..][..vocab];
+    assert!(logits.iter().all(|logit| *logit == i16::MIN));
+    assert_eq!(scene.statement.output, [0]);
+    let (_, statistics) = scene.trace();
+    assert_eq!(statistics.tops, [i16::MIN]);
+    let listed: Vec<u64> = statistics.clips(Rounded::LOGIT).map(|clip| clip.at).collect();
+    assert_eq!(listed, [0], "the others have a margin");
+    scene.attempt(&HONEST).expect("an honest proof");
+    scene.statement.output = vec![7];
+    assert_rejected!(
+        scene.attempt(&HONEST),
+        VerifyError::Statistics(StatisticsError::SmallestTop { index: 0 })
+    );
+}

@@ -1,0 +1,518 @@
+//! Attacks on single values of a trace: limbs, accumulators, rounding, parameters, the arg max. Each alters as much as it
+//! needs for only the targeted check to be violated, which `assert_caught` makes sure of.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::m31::BaseField;
+use tessera_circuits::air::gadgets::Remainder;
+use tessera_circuits::air::{base, requant};
+use tessera_circuits::model::{Limbs, MatmulKind, WeightFormat};
+use tessera_circuits::ops::norms::bound_limbs;
+use tessera_circuits::ops::{ff, logits, stream};
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::norm_of;
+use tessera_circuits::statistics::StatisticsError;
+use tessera_prover::trace::{Columns, NormRow};
+use tessera_testkit::{edit, odd_config, random_model};
+use tessera_verifier::verify::VerifyError;
+
+use crate::cheat::{Hooks, HONEST};
+use crate::{assert_claims_violated, assert_rejected, Caught, Scene};
+
+/// What the attention output is rounded with.
+pub const REST: Remainder = requant::remainder(Limbs::Two);
+
+/// Row of a part given its index along every axis.
+pub fn row(shape: &Shape, part: Part, at: &[usize]) -> usize {
+    let axes = shape.axes(part);
+    assert_eq!(axes.len(), at.len(), "one index per axis");
+    assert_eq!(shape.lanes(part), 1, "a small part has one lane");
+    axes.iter().zip(at).fold(0, |row, (log, i)| (row << log) | i)
+}
+
+/// Where a column of an entry of a part of many lanes is: among all columns, and in which row.
+pub fn cell(shape: &Shape, part: Part, at: &[usize], column: usize) -> [usize; 2] {
+    let (mut lane, mut row) = (0, 0);
+    for (axis, (log, i)) in shape.axes(part).iter().zip(at).enumerate() {
+        if let Some(cut) = shape.cuts(part).iter().find(|cut| cut.axis == axis) {
+            lane = lane * cut.lanes + (i >> log);
+        }
+        row = (row << log) | (i & ((1 << log) - 1));
+    }
+    [lane * shape.lane_columns(part) + column, row]
+}
+
+/// Row of a pair of tokens in a part of one lane.
+pub fn score(shape: &Shape, [layer, head]: [usize; 2], [query, key]: [usize; 2]) -> usize {
+    let [pair, query, key] = shape.pair_place(query, key).expect("a committed pair");
+    row(shape, Part::SCORES, &[layer, head, pair, query, key])
+}
+
+/// Index of the entry of a row among all of its part, as lists of clipped values have it.
+pub fn entry(shape: &Shape, part: Part, row: usize) -> u64 {
+    let (axes, full) = (shape.axes(part), shape.full_axes(part));
+    let (mut rest, mut shift) = (row, 0);
+    let own = axes.iter().zip(&full).rev().fold(0, |at, (axis, whole)| {
+        let at = at | (rest & ((1 << axis) - 1)) << shift;
+        rest >>= axis;
+        shift += whole;
+        at
+    });
+    own as u64
+}
+
+/// The first row of the last attention output of the quiet model with a property.
+pub fn find(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> usize {
+    found(shape, own, holds).expect("such a row")
+}
+
+fn found(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> Option<usize> {
+    let start = row(shape, Part::ATT, &[2, 0, 0, 0]);
+    let rows = start..row(shape, Part::ATT, &[3, 0, 0, 0]);
+    let values = |r: usize| own.iter().map(|c| c[r]).collect::<Vec<_>>();
+    rows.into_iter().find(|r| holds(&values(*r)))
+}
+
+/// A quiet model that has such a row.
+pub fn quiet_with(holds: impl Fn(&[BaseField]) -> bool) -> Scene {
+    let has = |scene: &Scene| found(&scene.shape(), &scene.trace().0[Part::ATT.index()], &holds).is_some();
+    (7..60)
+        .map(Scene::quiet_seeded)
+        .find(has)
+        .expect("a model with such a row")
+}
+
+/// Alters one row of the last attention output of the quiet model, which reaches nothing.
+fn alter_output(by: Caught, holds: impl Fn(&[BaseField]) -> bool, alter: impl Fn(&mut [BaseField])) {
+    alter_output_of(&Scene::quiet(), by, holds, alter);
+}
+
+/// The same in a scene of another quiet model.
+pub fn alter_output_of(
+    scene: &Scene,
+    by: Caught,
+    holds: impl Fn(&[BaseField]) -> bool,
+    alter: impl Fn(&mut [BaseField]),
+) {
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let own = &mut all[Part::ATT.index()];
+        let at = find(shape, own, &holds);
+        let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+        alter(&mut values);
+        own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        ..HONEST
+    };
+    scene.assert_caught(by, &hooks);
+}
+
+/// A field element as the integer next to zero.
+pub fn integer(v: BaseField) -> i64 {
+    let v = i64::from(v.0);
+    let p = i64::from(stwo::core::fields::m31::P);
+    if v > p / 2 {
+        v - p
+    } else {
+        v
+    }
+}
+
+/// The output of a row.
+pub fn output(v: &[BaseField]) -> i64 {
+    integer(v[requant::OUT_HI] * base(256) + v[requant::OUT_LO])
+}
+
+/// A row that is not clipped, of accumulators that are not zero.
+pub fn plain(v: &[BaseField]) -> bool {
+    let out = output(v);
+    (-30_000..30_000).contains(&out) && out != 0 && v[requant::OUT_LO].0 < 255 && v[REST.r_lo()].0 < 255
+}
+
+/// The difference of the high limb of a row.
+fn delta(v: &[BaseField]) -> i64 {
+    integer(v[REST.d_hi()] * base(128) + v[REST.d_lo()]) - Remainder::OFFSET
+}
+
+/// Writes a difference of the high limb, in range if it is.
+fn set_delta(v: &mut [BaseField], delta: i64) {
+    let delta = delta + Remainder::OFFSET;
+    (v[REST.d_hi()], v[REST.d_lo()]) = (base(delta >> 7), base(delta & 127));
+}
+
+pub fn set_output(v: &mut [BaseField], out: i64) {
+    (v[requant::OUT_HI], v[requant::OUT_LO]) = (base(out >> 8), base(out & 0xff));
+}
+
+/// What is rounded stays: the remainder and the difference of the high limb of a row make up for a value that is larger by
+/// this much, whatever their ranges. `wraps` is how often the low limb goes around p.
+pub fn explain(v: &mut [BaseField], more: i64, wraps: i64) {
+    let pow = integer(v[REST.pow()]);
+    let low = integer(v[REST.r_hi()] * base(256) + v[REST.r_lo()]) - 256 * delta(v);
+    set_delta(v, delta(v) - pow * more);
+    let p = i64::from(stwo::core::fields::m31::P);
+    let rest = low + 256 * delta(v) + wraps * p;
+    (v[REST.r_hi()], v[REST.r_lo()]) = (base(rest >> 8), base(rest & 0xff));
+}
+
+/// Another value than the rounded one, with everything that makes the claim on it hold.
+pub fn move_output(v: &mut [BaseField], more: i64) {
+    let out = output(v);
+    explain(v, more, 0);
+    set_output(v, out + more);
+}
+
+/// The integer above and the one below have a remainder of their own, below zero and above its bound.
+#[test]
+fn the_next_integer_is_not_the_rounded_one() {
+    for more in [1, -1] {
+        alter_output(Caught::Lookup, plain, |v| move_output(v, more));
+    }
+}
+
+#[test]
+fn an_output_that_does_not_fit_its_remainder_is_rejected() {
+    alter_output(Caught::Claim("accumulators"), plain, |v| {
+        v[requant::OUT_LO] += BaseField::one();
+    });
+}
+
+/// Modulo p the low limb is explained by another output, too: with a shift of `2^s` by the one that is `2^(23 - s)` away, as
+/// 256 times `2^23` is 1. Its remainder is in range. Its difference of the high limb is not.
+#[test]
+fn outputs_that_wrap_modulo_p_are_rejected() {
+    let config = tessera_circuits::model::ModelConfig {
+        layers: 3,
+        ..odd_config()
+    };
+    let shift = 10;
+    let scene = Scene::quiet_with(random_model(config, WeightFormat::Int16, 7), shift);
+    let aliased = |v: &[BaseField]| v[REST.r_hi()].0 > 2 && v[REST.r_hi()].0 < 1000;
+    for sign in [1, -1] {
+        alter_output_of(&scene, Caught::Lookup, aliased, |v| {
+            let more = sign << (23 - shift);
+            let (before, out) = (integer(v[REST.r_lo()]), output(v));
+            explain(v, more, sign);
+            set_output(v, out + more);
+            assert!(output(v).abs() < 1 << 15 && v[requant::OUT_LO].0 < 256);
+            let rest = 256 * v[REST.r_hi()].0 + v[REST.r_lo()].0;
+            assert!(rest < 256 << shift, "the remainder is in range");
+            assert_ne!(v[REST.r_lo()], base(before), "the remainder is another one");
+            assert!(v[REST.d_hi()].0 >= 1 << 16, "the difference is not");
+        });
+    }
+}
+
+/// Products of the MLP are claimed in one limb: the next value needs a remainder that is none, and the one that explains it
+/// modulo p is no int16. The last MLP of this model reaches nothing.
+#[test]
+fn products_have_one_rounding() {
+    let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
+    edit(&mut model, MatmulKind::Down, 1, |down| down.fill(0));
+    let scene = Scene::of(model);
+    let at = row(&scene.shape(), Part::FF, &[1, 2, 3]);
+    let total = 8 + i64::from(scene.model.key.params.layers[1].act.body);
+    let attempts: [(Caught, i64, i64); 5] = [
+        (Caught::Lookup, 1, 0),
+        (Caught::Lookup, -1, 0),
+        (Caught::Lookup, 1 << (31 - total), 1),
+        (Caught::Lookup, -1 << (31 - total), -1),
+        (Caught::Claim("accumulators"), 1, 1),
+    ];
+    for (by, more, wraps) in attempts {
+        let columns = |_: &Shape, all: &mut [Columns]| {
+            let own = &mut all[Part::FF.index()];
+            let h = integer(own[ff::H_HI][at] * base(256) + own[ff::H_LO][at]) + more;
+            let rest = integer(own[ff::PRODUCT.rest()][at]);
+            let p = i64::from(stwo::core::fields::m31::P);
+            let rest = match by {
+                Caught::Lookup => rest - (more << total) + wraps * p,
+                // Nothing makes up for it.
+                _ => rest,
+            };
+            assert!(
+                wraps == 0 || (0..1 << total).contains(&rest),
+                "the remainder is in range"
+            );
+            (own[ff::H_HI][at], own[ff::H_LO][at]) = (base(h >> 8), base(h & 0xff));
+            own[ff::PRODUCT.rest()][at] = base(rest);
+        };
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        scene.assert_caught(by, &hooks);
+    }
+}
+
+/// The bound of the remainder is that of the shift, which is public; a larger one would give way for another output. It is not
+/// that of the prover, whose sums of lookups have a larger one.
+#[test]
+fn the_remainder_has_the_bound_of_the_shift() {
+    let small = |v: &[BaseField]| plain(v) && v[requant::OUT_LO].0 > 0;
+    alter_output(Caught::Lookup, small, |v| move_output(v, -1));
+    alter_output(Caught::Claim("lookups"), small, |v| {
+        move_output(v, -1);
+        v[REST.pow()] *= base(2);
+    });
+    // In limbs that are none: the low one beyond a byte, the high one below zero.
+    alter_output(Caught::Lookup, plain, |v| {
+        v[REST.r_hi()] -= base(1);
+        v[REST.r_lo()] += base(256);
+    });
+}
+
+/// The same output, with limbs out of range.
+#[test]
+fn limbs_are_in_range() {
+    alter_output(Caught::Lookup, plain, |v| {
+        v[requant::OUT_HI] += base(1);
+        v[requant::OUT_LO] -= base(256);
+    });
+    alter_output(Caught::Lookup, plain, |v| {
+        let out = output(v);
+        (v[requant::OUT_HI], v[requant::OUT_LO]) = (base(200), base(out - 200 * 256));
+    });
+}
+
+/// The difference of the high limb has limbs, too. Out of range it would explain any accumulator.
+#[test]
+fn differences_are_in_range() {
+    for by in [1, -1, 1 << 9] {
+        alter_output(Caught::Lookup, plain, |v| {
+            v[REST.d_hi()] -= base(by);
+            v[REST.d_lo()] += base(by << 7);
+        });
+    }
+}
+
+/// Remainders and differences that are in range and not those of the matmuls.
+#[test]
+fn accumulators_are_those_of_the_matmuls() {
+    let config = tessera_circuits::model::ModelConfig {
+        layers: 3,
+        ..odd_config()
+    };
+    // With a shift of which a remainder often has a low part alone.
+    let scene = Scene::quiet_with(random_model(config, WeightFormat::Int16, 7), 3);
+    let by = Caught::Claim("accumulators");
+    alter_output_of(&scene, by, plain, |v| v[REST.r_lo()] += base(1));
+    // The same total, other limbs.
+    let less = |v: &[BaseField]| plain(v) && v[REST.d_lo()].0 < 127;
+    alter_output_of(&scene, by, less, |v| v[REST.d_lo()] += base(1));
+    // The same low limb.
+    let next = |v: &[BaseField]| less(v) && v[REST.r_hi()].is_zero();
+    alter_output_of(&scene, by, next, |v| {
+        v[REST.r_hi()] += base(1);
+        v[REST.d_lo()] += base(1);
+    });
+}
+
+/// Another shift, whose bound the remainder is below, too.
+#[test]
+fn shifts_are_those_of_the_key() {
+    alter_output(Caught::Claim("lookups"), plain, |v| v[REST.pow()] *= base(2));
+}
+
+/// The same in every part that has such a column, for each of its roundings.
+#[test]
+fn every_public_column_is_the_verifiers() {
+    let scene = Scene::honest();
+    let shape = scene.shape();
+    let mut columns = 0;
+    for (part, column) in shape.parts().iter().flat_map(|part| {
+        let powers = shape.air(*part).powers.into_iter();
+        powers.map(move |(column, _)| (*part, column))
+    }) {
+        // In a row with a larger power in the table.
+        let alter = |_: &Shape, all: &mut [Columns]| {
+            let own = &mut all[part.index()][column];
+            let power = own.iter_mut().find(|power| power.0 < 1 << 15);
+            *power.expect("a smaller power than the largest") *= base(2);
+        };
+        let hooks = Hooks {
+            columns: &alter,
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Claim("lookups"), &hooks);
+        columns += 1;
+    }
+    assert!(columns >= 12, "{columns}");
+}
+
+/// The limbs of a residual value out of range, which leaves the value, the sum of squares and all else as it is.
+#[test]
+fn limbs_of_the_residual_are_in_range() {
+    let scene = Scene::honest();
+    let at = row(&scene.shape(), Part::STREAM, &[1, 2, 4]);
+    let (stream, params) = (&scene.witness.streams[1], &scene.model.key.params);
+    let x = stream.x[2 * scene.model.key.config.hidden + 4];
+    let (hi, lo) = (i64::from(x >> 8), i64::from(x & 0xff));
+    // The sums of squares follow, and add up to what they did.
+    let [hh, hl, ll] = stream.sums[2];
+    let sums = [
+        hh + (hi + 1) * (hi + 1) - hi * hi,
+        hl + (hi + 1) * (lo - 256) - hi * lo,
+        ll + (lo - 256) * (lo - 256) - lo * lo,
+    ];
+    let norm = norm_of(params, 1);
+    let line = NormRow {
+        sums,
+        eps: norm.eps.body,
+        bound: bound_limbs(scene.model.key.config.hidden, norm.scale),
+        root: stream.rsqrt[2],
+    };
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let own = &mut all[Part::STREAM.index()];
+        own[stream::X_HI][at] += base(1);
+        own[stream::X_LO][at] -= base(256);
+        let at = row(shape, Part::NORMS, &[1, 2]);
+        let own = all[Part::NORMS.index()].iter_mut();
+        own.zip(line.columns()).for_each(|(column, v)| column[at] = base(v));
+    };
+    let hooks = Hooks {
+        columns: &columns,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Lookup, &hooks);
+}
+
+/// The cell of a token in the row of a generated position.
+fn margin<'a>(all: &'a mut [Columns], shape: &Shape, output: usize, id: usize) -> &'a mut BaseField {
+    let at = row(shape, Part::LOGITS, &[output, id]);
+    &mut all[Part::LOGITS.index()][logits::MARGIN][at]
+}
+
+/// The last generated position among the outputs and the rows, the claimed token and the real one of a false output.
+fn argmax(scene: &Scene) -> (usize, usize, usize, usize) {
+    let (at, claimed) = scene.statement.generated().last().expect("an output");
+    let vocab = scene.model.key.config.vocab;
+    let real = tessera_circuits::semantics::arg_max(&scene.witness.logits[at * vocab..(at + 1) * vocab]);
+    (scene.statement.output.len() - 1, at, claimed as usize, real)
+}
+
+/// Another token than the best one: what its logit, the margins and their zero would have to be.
+#[test]
+fn another_token_is_not_the_best() {
+    let scene = Scene::false_output();
+    let (output, at, claimed, real) = argmax(&scene);
+    assert_ne!(claimed, real);
+    let vocab = scene.model.key.config.vocab;
+    let value = |id: usize| scene.witness.logits[at * vocab + id];
+    let top = i64::from(value(claimed));
+    let better: Vec<usize> = (0..vocab)
+        .filter(|id| i64::from(value(*id)) + i64::from(*id < claimed) > top)
+        .collect();
+    assert!(better.contains(&real));
+    // Nothing: better logits are above the top.
+    scene.assert_caught(Caught::Lookup, &HONEST);
+    // The better logits are lower than they are: as large as that of the claimed token.
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        better.iter().for_each(|id| *margin(all, shape, output, *id) = base(0));
+    };
+    let lower = Hooks {
+        columns: &columns,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("accumulators"), &lower);
+    // The top is above all logits, and not that of the claimed token.
+    let raised = i64::from(value(real)) + 1 - top;
+    for raise in [raised, raised + 5000] {
+        let above = Hooks {
+            made: &|s| s.tops[output] += raise as i16,
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Claim("chosen logits"), &above);
+        // And the margin of the claimed token is none.
+        let columns = |shape: &Shape, all: &mut [Columns]| {
+            assert_eq!(*margin(all, shape, output, claimed), base(raise));
+            *margin(all, shape, output, claimed) = BaseField::zero();
+        };
+        let none = Hooks {
+            columns: &columns,
+            ..above
+        };
+        scene.assert_caught(Caught::Claim("accumulators"), &none);
+    }
+    // The top is said to be larger than that of the trace.
+    let told = Hooks {
+        statistics: &|s| s.tops[output] += raised as i16,
+        columns: &columns,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("accumulators"), &told);
+}
+
+/// The best logit of one position is not that of another.
+#[test]
+fn tops_are_those_of_their_position() {
+    let scene = Scene::honest();
+    let (_, statistics) = scene.trace();
+    let tops = &statistics.tops;
+    let (low, high) = (0..tops.len())
+        .flat_map(|a| (0..tops.len()).map(move |b| (a, b)))
+        .find(|(a, b)| tops[*a] < tops[*b])
+        .expect("two tops");
+    let raised = tops[high];
+    let hooks = Hooks {
+        made: &|s| s.tops[low] = raised,
+        ..HONEST
+    };
+    scene.assert_caught(Caught::Claim("chosen logits"), &hooks);
+    // Exchanged, the lower one is below a logit of its row, too.
+    let exchanged = Hooks {
+        made: &|s| s.tops.swap(low, high),
+        ..HONEST
+    };
+    assert_claims_violated(scene.attempt(&exchanged));
+}
+
+/// A token other than the first has no claim to the smallest logit there is: others that are clipped to it have the same.
+#[test]
+fn no_token_but_the_first_has_the_smallest_logit() {
+    let scene = Scene::honest();
+    assert!(scene.statement.output.iter().all(|id| *id != 0));
+    let hooks = Hooks {
+        statistics: &|s| s.tops[2] = i16::MIN,
+        ..HONEST
+    };
+    assert_rejected!(
+        scene.attempt(&hooks),
+        VerifyError::Statistics(StatisticsError::SmallestTop { index: 2 })
+    );
+}
+
+/// On a tie the lower token is the output: the higher one is not.
+#[test]
+fn a_tie_is_not_broken_the_other_way() {
+    let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
+    model.params.biases.clear();
+    let mut scene = Scene::of(model.clone());
+    let (.., best) = argmax(&scene);
+    let (inputs, vocab) = (model.config.hidden, model.config.vocab);
+    // Another token gets the weights of the best one.
+    let twin = (best + 100) % vocab;
+    edit(&mut model, MatmulKind::Head, 0, |head| {
+        head.copy_within(best * inputs..(best + 1) * inputs, twin * inputs);
+    });
+    scene = Scene::of(model);
+    let last = scene.statement.output.last_mut().expect("an output");
+    let lower = best.min(twin);
+    assert_eq!(*last as usize, lower, "the tie decides");
+    *last = best.max(twin) as u32;
+    let (output, ..) = argmax(&scene);
+    // The margin of the lower one is -1.
+    scene.assert_caught(Caught::Lookup, &HONEST);
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        let own = margin(all, shape, output, lower);
+        assert_eq!(*own, base(-1));
+        *own = BaseField::zero();
+    };
+    scene.assert_caught(
+        Caught::Claim("accumulators"),
+        &Hooks {
+            columns: &columns,
+            ..HONEST
+        },
+    );
+}

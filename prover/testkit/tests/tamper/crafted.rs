@@ -1,0 +1,174 @@
+//! Changes of several places at once, which repair the check that would notice one alone.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
+use stwo::core::poly::line::LinePoly;
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::shape::Product;
+use tessera_circuits::statement::StatementError;
+use tessera_testkit::reworked;
+use tessera_verifier::gkr::{self, GkrError};
+use tessera_verifier::opening::OpeningProof;
+use tessera_verifier::policy::STARK_LOG_LAST_LAYER;
+use tessera_verifier::proof::ChunkProof;
+use tessera_verifier::stark::StarkError;
+use tessera_verifier::sumcheck::instance_scale;
+use tessera_verifier::verify::VerifyError;
+
+use crate::tree::Tree;
+use crate::{answer, honest, with_work, Honest};
+
+/// The factors of the products changed so that the matmul sumcheck still ends in them. What it would gain: a
+/// free one-hot matrix, that is, other tokens.
+#[test]
+fn compensated_operands_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let mut tampered = proof.clone();
+    let first = Chunk {
+        end: 1,
+        ..Chunk::whole(key.config.layers)
+    };
+    let shape = key.shape(&first, proof.statement.lengths());
+    let scale = |product: Product| {
+        let own = product.variables(&shape) as usize;
+        instance_scale(shape.product_variables() as usize, own)
+    };
+    let operands = &mut tampered.chunks[0].matmuls.operands;
+    let (embed, other) = (Product::EMBED, Product::FF);
+    operands[embed.index()][0] += SecureField::one();
+    let gained = scale(embed) * operands[embed.index()][1];
+    let per_unit = scale(other) * operands[other.index()][1];
+    operands[other.index()][0] -= gained * per_unit.inverse();
+    let result = answer(key, &tampered);
+    assert!(matches!(result, Err(VerifyError::Embedding)), "{result:?}");
+}
+
+/// A sum moved from the lookups to the tables: the total is right. What it would gain: lookups answered by nothing. The
+/// root of a tree is a fraction, which its layers are bound to.
+#[test]
+fn sums_moved_between_lookups_and_tables_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    for delta in [1u32, 2, 3].map(SecureField::from) {
+        let mut tampered = proof.clone();
+        let chunk = &mut tampered.chunks[0];
+        let [numerator, denominator] = &mut chunk.lookups[0].root;
+        *numerator += delta * *denominator;
+        chunk.claimed_sum -= delta;
+        let before = gkr::sum(&proof.chunks[0].lookups) + proof.chunks[0].claimed_sum;
+        let after = gkr::sum(&chunk.lookups) + chunk.claimed_sum;
+        assert_eq!(before, after, "the total is right");
+        let result = answer(key, &tampered);
+        assert!(
+            matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. }))),
+            "{result:?}"
+        );
+    }
+}
+
+/// What there is of the weights in an opening in place of what there is of the activations, and the other way round. What it
+/// would gain: values of one commitment read as those of the other.
+#[test]
+fn openings_of_the_other_commitment_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let changes: [&dyn Fn(&mut OpeningProof); 3] = [
+        &|p| p.activations = p.weights.clone(),
+        &|p| p.weights = p.activations.clone(),
+        &|p| std::mem::swap(&mut p.weights, &mut p.activations),
+    ];
+    for change in changes {
+        let mut tampered = proof.clone();
+        change(&mut tampered.chunks[0].opening);
+        let result = answer(key, &tampered);
+        assert!(matches!(result, Err(VerifyError::Opening(_))), "{result:?}");
+    }
+}
+
+/// The root of the weights as that of the activations, and roots of the activations in place of those of the tables'
+/// multiplicities. What it would gain: what is committed already, or in another role, need not be made.
+#[test]
+fn roots_of_another_role_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let roots: [&dyn Fn(&mut ChunkProof); 3] = [
+        &|p| p.activations = key.weights_root,
+        &|p| p.activations = p.stark.commitments[1].0,
+        &|p| p.stark.0.commitments[1].0 = p.activations,
+    ];
+    for change in roots {
+        let mut tampered = proof.clone();
+        change(&mut tampered.chunks[1]);
+        let result = answer(key, &reworked(key, tampered));
+        assert!(
+            matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. }))),
+            "{result:?}"
+        );
+    }
+}
+
+/// Every field of a proof, small or large, taken from another honest proof of the same model and shape.
+#[test]
+fn fields_of_another_honest_proof_are_rejected() {
+    let [Honest { key, proof, .. }, other] = honest();
+    let other = &other.proof;
+    answer(key, other).expect("the other proof verifies");
+    let (own, other) = (Tree::new(proof), Tree::new(other));
+    let mut accepted = Vec::new();
+    let mut tried = 0;
+    for name in own.fields() {
+        let Some(swapped) = own.with_field_of(&other, &name) else {
+            continue;
+        };
+        tried += 1;
+        match answer(key, &with_work(key, &name, swapped)) {
+            Err(VerifyError::Stark(StarkError::Panicked)) => panic!("{name}: the library panics"),
+            Err(_) => {}
+            Ok(()) => accepted.push(name),
+        }
+    }
+    assert!(accepted.is_empty(), "{accepted:?}");
+    assert!(tried > 40, "{tried} fields differ");
+}
+
+/// A last FRI layer that is well formed but of another degree. What it would gain: with one of a higher degree,
+/// columns of a higher degree than the tables have.
+#[test]
+fn last_layers_of_another_degree_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let last: &[SecureField] = &proof.chunks[0].stark.fri_proof.last_layer_poly;
+    assert_eq!(last.len(), 1 << STARK_LOG_LAST_LAYER);
+    for len in [last.len() / 2, last.len() * 2] {
+        let mut tampered = proof.clone();
+        let mut coefficients = last.to_vec();
+        coefficients.resize(len, SecureField::zero());
+        tampered.chunks[0].stark.0.fri_proof.last_layer_poly = LinePoly::new(coefficients);
+        let result = answer(key, &tampered);
+        let expected = StarkError::Length {
+            what: "last FRI layer",
+            got: len,
+            expected: last.len(),
+        };
+        assert!(
+            matches!(&result, Err(VerifyError::Stark(e)) if *e == expected),
+            "{result:?}"
+        );
+    }
+}
+
+/// More token rows than the context that the key allows. What it would gain: positions that the model was not made
+/// for, and sums of softmax rows beyond their bounds.
+#[test]
+fn statements_beyond_the_context_are_rejected() {
+    let [Honest { key, proof, .. }, _] = honest();
+    let context = key.config.context;
+    let mut tampered = proof.clone();
+    tampered.statement.prompt = vec![1; context + 2 - proof.statement.output.len()];
+    let expected = StatementError::TooLong {
+        rows: context + 1,
+        context,
+    };
+    let result = answer(key, &tampered);
+    assert!(
+        matches!(&result, Err(VerifyError::Statement(error)) if *error == expected),
+        "{result:?}"
+    );
+}

@@ -1,0 +1,217 @@
+//! Proofs and verdicts do not change from one build to another. Prover and verifier share the constraints, the claims
+//! and the transcript: if these change, the two still agree with each other, and only what an earlier build has proved
+//! tells. A difference means that the protocol changed: then raise the format version and remake the file with
+//! `cargo test --release -p tessera-prover --test tamper -- --ignored remake`.
+
+use std::borrow::Cow;
+use std::path::PathBuf;
+
+use blake2::{Blake2s256, Digest};
+use serde::{Deserialize, Serialize};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_testkit::{banded_config, odd_config, random_ids, random_model, reranker_config, SplitMix, TestModel};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::proof::Proof;
+use tessera_verifier::suite::Suite;
+use tessera_verifier::verify::verify_bytes;
+
+use crate::tree::{collapse, encode, Tree};
+use crate::with_work;
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/golden-proofs.json");
+
+/// A verdict, and what it is about.
+type Verdict = (String, String);
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Golden {
+    /// Blake2s-256 of every key and every proof.
+    digests: Vec<String>,
+    /// Of every proof as it is, and with one change of every kind in every kind of place.
+    verdicts: Vec<Vec<Verdict>>,
+}
+
+/// A key and its proof, as it is and tampered with.
+struct Case {
+    key: Vec<u8>,
+    proofs: Vec<(String, Proved)>,
+}
+
+/// The bytes of a proof, or the file that has them.
+enum Proved {
+    Bytes(Vec<u8>),
+    File(PathBuf),
+}
+
+/// A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as queries,
+/// one in two chunks of a model of 12 bits that has half as many keys, and one in one piece of a model that is opened in bands.
+/// One is of the suite Keccak, in two chunks; the last one is of a reranker, whose second text begins with the third token.
+fn made() -> Vec<(ModelKey, Proof)> {
+    let odd = |hidden, heads, kv_heads| ModelConfig {
+        hidden,
+        heads,
+        kv_heads,
+        ..odd_config()
+    };
+    let separator = random_ids(&reranker_config(None), 4, 3)[1];
+    let cases = [
+        (Suite::Blake2s, WeightFormat::Int8, odd(72, 3, 3), &[3][..]),
+        (Suite::Blake2s, WeightFormat::Int16, odd(20, 4, 2), &[1, 1]),
+        (Suite::Blake2s, WeightFormat::Int8, banded_config(2), &[2]),
+        (Suite::Keccak, WeightFormat::Int8, odd(20, 2, 2), &[1, 1]),
+        (
+            Suite::Blake2s,
+            WeightFormat::Int16,
+            reranker_config(Some(separator)),
+            &[2],
+        ),
+    ];
+    let prove = |(suite, format, config, chunks): (Suite, WeightFormat, ModelConfig, &[usize])| {
+        let config = ModelConfig {
+            layers: chunks.iter().sum(),
+            ..config
+        };
+        // The attention outputs are clipped here and there.
+        let mut model = random_model(config.clone(), format, 7);
+        model.params.layers.iter_mut().for_each(|layer| layer.att = 2);
+        let model = TestModel::of_suite(suite, model);
+        let proof = model.prove_chunks(&random_ids(&config, 4, 3), 3, chunks);
+        (model.key, proof)
+    };
+    cases.map(prove).into()
+}
+
+/// Every place once for all those that differ in their indices, every operation. A proof in one piece has places without
+/// anything in them, and is left as it is.
+fn tampered(key: &ModelKey, proof: &Proof) -> Vec<(String, Vec<u8>)> {
+    let mut all = vec![("as it is".to_owned(), encode(proof))];
+    if proof.boundaries.is_empty() {
+        return all;
+    }
+    let mut tree = Tree::new(proof);
+    let (mut rng, mut seen) = (SplitMix(5), Vec::new());
+    for node in tree.nodes.clone() {
+        for op in node.ops.clone() {
+            let name = format!("{op:?} of {}", collapse(&node.path));
+            if seen.contains(&name) {
+                continue;
+            }
+            if let Some(other) = tree.tampered(&node, op, false, &mut rng) {
+                seen.push(name);
+                let other = with_work(key, &node.path, other);
+                all.push((format!("{op:?} of {}", node.path), encode(&other)));
+            }
+        }
+    }
+    all
+}
+
+fn cases() -> Vec<Case> {
+    let bytes = |(name, bytes)| (name, Proved::Bytes(bytes));
+    let case = |(key, proof): (ModelKey, Proof)| Case {
+        key: key.to_bytes().expect("the key encodes"),
+        proofs: tampered(&key, &proof).into_iter().map(bytes).collect(),
+    };
+    made().into_iter().map(case).collect()
+}
+
+/// The cases in files that another build has written, if there is a directory for them: this build is then only asked for
+/// its verdicts.
+fn stored() -> Option<Vec<Case>> {
+    let directory = PathBuf::from(std::env::var_os("TESSERA_GOLDEN_PROOFS")?);
+    let list = directory.join("cases.json");
+    if !list.exists() {
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let mut names: Vec<(PathBuf, Vec<(String, PathBuf)>)> = Vec::new();
+        for (i, case) in cases().into_iter().enumerate() {
+            let key = directory.join(format!("{i}.key"));
+            std::fs::write(&key, case.key).expect("a key is stored");
+            let mut proofs = Vec::new();
+            for (j, (name, proof)) in case.proofs.into_iter().enumerate() {
+                let path = directory.join(format!("{i}-{j}.proof"));
+                std::fs::write(&path, proof.bytes()).expect("a proof is stored");
+                proofs.push((name, path));
+            }
+            names.push((key, proofs));
+        }
+        let text = serde_json::to_string(&names).expect("JSON");
+        std::fs::write(&list, text).expect("the list is stored");
+    }
+    let text = std::fs::read_to_string(list).expect("the list of cases");
+    let names: Vec<(PathBuf, Vec<(String, PathBuf)>)> = serde_json::from_str(&text).expect("JSON");
+    let file = |(name, path)| (name, Proved::File(path));
+    let case = |(key, proofs): (PathBuf, Vec<_>)| Case {
+        key: std::fs::read(key).expect("a stored key"),
+        proofs: proofs.into_iter().map(file).collect(),
+    };
+    Some(names.into_iter().map(case).collect())
+}
+
+impl Proved {
+    fn bytes(&self) -> Cow<'_, [u8]> {
+        match self {
+            Self::Bytes(bytes) => Cow::Borrowed(bytes),
+            Self::File(path) => Cow::Owned(std::fs::read(path).expect("a stored proof")),
+        }
+    }
+}
+
+/// One by one, the proof as it is first.
+fn verdicts(case: &Case) -> impl Iterator<Item = Verdict> + '_ {
+    let key = ModelKey::from_bytes(&case.key).expect("an honest key is read");
+    let verdict = move |(name, proof): &(String, Proved)| match verify_bytes(&key, &proof.bytes()) {
+        Ok(_) => (name.clone(), "accepted".to_owned()),
+        Err(error) => (name.clone(), error.to_string()),
+    };
+    case.proofs.iter().map(verdict)
+}
+
+fn digest(bytes: &[u8]) -> String {
+    hex::encode(Blake2s256::digest(bytes))
+}
+
+fn digests(made: &[(ModelKey, Proof)]) -> Vec<String> {
+    let both = |(key, proof): &(ModelKey, Proof)| {
+        [
+            digest(&key.to_bytes().expect("the key encodes")),
+            digest(&encode(proof)),
+        ]
+    };
+    made.iter().flat_map(both).collect()
+}
+
+fn expected() -> Golden {
+    let text = std::fs::read_to_string(FILE).expect("the golden file");
+    serde_json::from_str(&text).expect("golden JSON")
+}
+
+#[test]
+fn the_verdicts_are_those_of_earlier_builds() {
+    let expected = expected().verdicts;
+    let cases = stored().unwrap_or_else(cases);
+    assert_eq!(cases.len(), expected.len());
+    for (case, expected) in cases.iter().zip(&expected) {
+        let mut expected = expected.iter();
+        for verdict in verdicts(case) {
+            assert_eq!(Some(&verdict), expected.next());
+        }
+        assert_eq!(expected.next(), None);
+    }
+}
+
+#[test]
+fn the_proofs_are_those_of_earlier_builds() {
+    assert_eq!(digests(&made()), expected().digests);
+}
+
+/// Not a check: the only way to change the golden file, so it must never run with the others.
+#[test]
+#[ignore = "is no test: it writes the golden file anew, for a new format version"]
+fn remake() {
+    let golden = Golden {
+        digests: digests(&made()),
+        verdicts: cases().iter().map(|case| verdicts(case).collect()).collect(),
+    };
+    let text = serde_json::to_string_pretty(&golden).expect("JSON");
+    std::fs::write(FILE, text + "\n").expect("the golden file is written");
+}

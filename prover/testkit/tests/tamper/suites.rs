@@ -1,0 +1,71 @@
+//! Suites that are exchanged: proofs of one under the key of the other, and keys that say another suite than they were
+//! made with.
+
+use tessera_testkit::reworked;
+use tessera_verifier::gkr::GkrError;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::proof::Proof;
+use tessera_verifier::stark::StarkError;
+use tessera_verifier::suite::Suite;
+use tessera_verifier::verify::{verify, VerifyError};
+
+use crate::{honest, keccak, Honest};
+
+/// A proof that says to be about the model of a key.
+fn naming(key: &ModelKey, proof: &Proof) -> Proof {
+    Proof {
+        model: key.id().expect("an id"),
+        ..proof.clone()
+    }
+}
+
+/// Gains statements about a model whose weights are committed to with another hash.
+#[test]
+fn a_proof_of_one_suite_is_refused_under_the_key_of_the_other() {
+    let ([own, _], [other, _]) = (honest(), keccak());
+    assert_eq!(own.key.params, other.key.params, "one model under two suites");
+    for (Honest { key, .. }, Honest { proof, .. }) in [(own, other), (other, own)] {
+        let result = verify(key, proof);
+        assert!(matches!(result, Err(VerifyError::OtherModel { .. })), "{result:?}");
+        let mut named = naming(key, proof);
+        let result = verify(key, &named);
+        assert!(
+            matches!(result, Err(VerifyError::Stark(StarkError::Tables))),
+            "{result:?}"
+        );
+        // With the tables of the key, what was drawn from the transcript of the other suite.
+        for chunk in &mut named.chunks {
+            chunk.stark.0.commitments[0].0 = key.tables_root;
+        }
+        let result = verify(key, &reworked(key, named));
+        assert!(
+            matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. }))),
+            "{result:?}"
+        );
+    }
+}
+
+/// Gains the weaker one of two suites, whichever that would be: the roots of a key stay, its suite does not.
+#[test]
+fn a_key_that_says_another_suite_accepts_no_proof() {
+    for [Honest { key, proof, .. }, _] in [honest(), keccak()] {
+        let [suite] = Suite::ALL
+            .into_iter()
+            .filter(|s| *s != key.header.hash_suite)
+            .collect::<Vec<_>>()[..]
+        else {
+            panic!("two suites");
+        };
+        let mut other = key.clone();
+        other.header.hash_suite = suite;
+        other.check().expect("a key of the other suite");
+        assert_ne!(other.id().expect("an id"), key.id().expect("an id"));
+        let result = verify(&other, proof);
+        assert!(matches!(result, Err(VerifyError::OtherModel { .. })), "{result:?}");
+        let result = verify(&other, &reworked(&other, naming(&other, proof)));
+        assert!(
+            matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. }))),
+            "{result:?}"
+        );
+    }
+}

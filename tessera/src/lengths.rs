@@ -1,0 +1,67 @@
+//! How long the texts are that a proof has enough security for, in one piece and in chunks of layers.
+
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::ModelConfig;
+use tessera_circuits::statement::Lengths;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::policy::MIN_BITS;
+
+use crate::plan::equal_parts;
+
+fn enough(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> bool {
+    security_bits(key, chunks, lengths) >= MIN_BITS
+}
+
+/// The most token rows of a proof in one piece; none if there is no such proof of the model. Rows are prompt and output, but
+/// the last token.
+pub fn most_rows(key: &ModelKey) -> Option<usize> {
+    let whole = [Chunk::whole(key.config.layers)];
+    // The trace of a statement is that of the next power of two, and grows with it.
+    let logs = (0..=ModelConfig::token_log(key.config.context)).rev();
+    let mut rows = logs.map(|log| (1 << log).min(key.config.context));
+    rows.find(|rows| enough(key, &whole, *rows))
+}
+
+/// The fewest chunks of equal length in which a statement of these lengths can be proved; none if there are no such chunks.
+pub fn fewest_chunks(key: &ModelKey, lengths: impl Into<Lengths>) -> Option<usize> {
+    let lengths = lengths.into();
+    let of = key.config.layers;
+    // The longest chunk decides: one number of chunks for each of its lengths.
+    let mut counts: Vec<usize> = (1..=of).rev().map(|longest| of.div_ceil(longest)).collect();
+    counts.dedup();
+    let divided = |count: &usize| Chunk::partition(equal_parts(of, *count), of).is_ok_and(|c| enough(key, &c, lengths));
+    counts.into_iter().find(divided)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tessera_circuits::model::{WeightFormat, MAX_CONTEXT};
+    use tessera_model::sample::random_model;
+    use tessera_samples::odd_config;
+    use tessera_testkit::unrooted_key;
+
+    /// What is named as the most is enough, and twice as much is not; so are chunks.
+    #[test]
+    fn the_limits_are_those_of_the_ledger() {
+        let mut key = unrooted_key(&random_model(odd_config(), WeightFormat::Int16, 7));
+        assert_eq!(most_rows(&key), Some(key.config.context));
+        assert_eq!(fewest_chunks(&key, key.config.context), Some(1));
+        key.config.context = MAX_CONTEXT;
+        key.config.layers = 24;
+        let most = most_rows(&key).unwrap();
+        let whole = [Chunk::whole(24)];
+        assert!(most < MAX_CONTEXT && enough(&key, &whole, most) && !enough(&key, &whole, most + 1));
+        // Whatever is named is enough, and no smaller number is; where none is, no number is enough.
+        let divided = |count| Chunk::partition(equal_parts(24, count), 24).unwrap();
+        for rows in [most, most + 1, MAX_CONTEXT] {
+            let fewest = fewest_chunks(&key, rows);
+            let first = (1..=24).find(|count| enough(&key, &divided(*count), rows));
+            assert_eq!(fewest, first, "{rows} rows");
+        }
+        key.config.heads = 256;
+        key.config.kv_heads = 256;
+        assert_eq!(fewest_chunks(&key, MAX_CONTEXT), None);
+    }
+}

@@ -1,0 +1,141 @@
+//! What the sumcheck over the linear claims takes: counted on the claims of a statement of the same shape.
+
+use num_traits::{One, Zero};
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::Relations;
+use tessera_circuits::chunk::Ends;
+use tessera_circuits::claims::batch;
+use tessera_circuits::model::{
+    Activation, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind, ModelConfig,
+    ModelParams, NormParams, PostNorm, PostNorms, StreamShift, WeightFormat, KINDS,
+};
+use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::Statistics;
+use tessera_circuits::trees::{LeafClaim, LookupTree};
+use tessera_circuits::wiring::{Points, Public};
+
+use tessera_prover::claims as split;
+
+/// Parameters of the dimensions of `config`; their values do not matter, but for which channels have an exponent, and that
+/// weights differ which do so in most models.
+fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
+    let shifts = |kind: MatmulKind, period: usize| {
+        let (_, outputs) = config.dims(kind);
+        ChannelShift((0..outputs).map(|c| 1 + (c % period) as u8).collect())
+    };
+    let norm = NormParams {
+        scale: 1,
+        eps: ByClass::both(1),
+        shift: ChannelShift::one(7),
+    };
+    let layer = LayerParams {
+        norm_attn: norm.clone(),
+        q: shifts(MatmulKind::Q, 3),
+        k: shifts(MatmulKind::K, 5),
+        v: shifts(MatmulKind::V, 3),
+        score: 1,
+        att: 1,
+        o: StreamShift::one(1),
+        skip_attn: ByClass::both(0),
+        norm_mlp: norm.clone(),
+        gate: shifts(MatmulKind::Gate, 3),
+        up: shifts(MatmulKind::Up, 5),
+        act: ByClass::both(1),
+        down: StreamShift::one(1),
+        skip_mlp: ByClass::both(0),
+        head_norms: config.head_norms.then(|| HeadNorms {
+            q: head_norm(config),
+            k: head_norm(config),
+        }),
+        post_norms: config.is_post_normed().then(|| {
+            let post = PostNorm {
+                norm: norm.clone(),
+                sum: StreamShift::one(1),
+            };
+            PostNorms {
+                attn: post.clone(),
+                mlp: post,
+            }
+        }),
+    };
+    ModelParams {
+        format: WeightFormat::Int8,
+        weight_bits: [8; KINDS],
+        leading: LeadingRows {
+            first: 1,
+            run: true,
+            token: None,
+        },
+        exponents: exponents.to_vec(),
+        embed_exponent: 1,
+        embed: StreamShift::one(1),
+        layers: vec![layer; config.layers],
+        norm_final: norm,
+        head: shifts(MatmulKind::Head, 3),
+        score_bits: 10,
+        activation: Activation::Silu,
+        gate_bits: 10,
+        silu_bits: 10,
+        logit_bits: 10,
+        columns: Vec::new(),
+        biases: Vec::new(),
+    }
+}
+
+/// A norm of heads whose values do not matter.
+fn head_norm(config: &ModelConfig) -> HeadNorm {
+    HeadNorm {
+        scale: 1,
+        eps: 1,
+        shift: 1,
+        gains: vec![1; config.head_dim],
+    }
+}
+
+/// Bytes of the tables of all parts.
+pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u64 {
+    let config = &shape.config;
+    let tokens = 1usize << shape.token;
+    let params = params(config, exponents);
+    let statement = Statement {
+        prompt: vec![0; tokens + 1 - shape.outputs.min(tokens)],
+        output: vec![0; shape.outputs],
+    };
+    let statistics = Statistics {
+        tops: vec![0; shape.outputs],
+        clips: Vec::new(),
+    };
+    // Distinct elements: weights are equal only where they always are.
+    let element = |i: usize| SecureField::from_u32_unchecked(2 + i as u32, 3, 5, 7);
+    let points = Points::new(shape, (0..Points::count(shape)).map(element).collect());
+    let public = Public {
+        shape,
+        params: &params,
+        statement: &statement,
+        ends: Ends::default(),
+        statistics: &statistics,
+        points: &points,
+    };
+    let point: Vec<SecureField> = (0..shape.product_variables() as usize)
+        .map(|i| element((1 << 20) + i))
+        .collect();
+    let mut claims = public.trace_claims(SecureField::zero());
+    claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; PRODUCTS.len()]));
+    let relations = Relations::dummy(shape.scores().capped);
+    for (t, tree) in trees.iter().enumerate() {
+        let leaf = LeafClaim {
+            point: (0..tree.log_leaves() as usize)
+                .map(|i| element((2 + t) << 20 | i))
+                .collect(),
+            numerator: SecureField::one(),
+            denominator: SecureField::one(),
+        };
+        claims.extend(tree.claim(&public.powers(), &relations, &leaf));
+    }
+    let batch = batch(claims, element(1 << 21));
+    let parts = shape.parts().iter().map(|part| split::bytes(&batch, shape, *part));
+    // All parts are in one stage or the other, and those of the first stage are made together.
+    parts.map(|[first, second]| first + second).sum()
+}

@@ -1,0 +1,389 @@
+//! Resident bytes of every phase of a statement, added up from the tables that the phase holds. What is counted here
+//! follows `prove/mod.rs` and what it calls; a test compares it with measured peaks.
+
+use tessera_circuits::air::tables;
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
+use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::Lengths;
+use tessera_circuits::trees::lookup_trees;
+use tessera_verifier::opening::{lift, CommitmentParams, FIBRE, FOLD_LOG};
+use tessera_verifier::policy::opening_policy;
+use tessera_verifier::suite::Suite;
+
+use super::{claims, Choices, Phase};
+use tessera_float::{GROUP_ROWS, LOGITS};
+use tessera_kernels::hashes::leaf_bytes;
+use tessera_model::tiles::tile_bytes;
+use tessera_model::weights::Residency;
+use tessera_prover::gkr;
+use tessera_prover::gkr::field::SIMD_LANES;
+use tessera_prover::opening::Tree;
+use tessera_quantise::comparison::comparison_bytes;
+use tessera_quantise::feedback_bytes;
+
+/// The program, its threads, and a key without its tokenizer.
+const FIXED: u64 = 40 << 20;
+/// Memory of a tokenizer for each byte of its file: as it is read, and afterwards. Measured of one with 262,144 tokens and 513,511
+/// merges, 14.3 MB.
+const READING_TOKENIZER: u64 = 36;
+const TOKENIZER: u64 = 15;
+/// Bytes of a cell of a column.
+const CELL: u64 = 2;
+/// Bytes of a field element, and of an element of its extension.
+const WORD: u64 = 4;
+const SECURE: u64 = 16;
+const DIGEST: u64 = 32;
+/// Bytes of the sums of a band in the first pass over the weights.
+const BAND_SUMS: u64 = 1024;
+/// Buffers of the second pass over the weights.
+const COMBINE: u64 = 16 << 20;
+/// The STARK from its first commitment on: tables and counts of `2^16` rows, their extensions, trees and twiddles.
+const TABLES: u64 = 104 << 20;
+/// What its proof holds beside: the other columns, quotients, layers and their trees.
+const STARK: u64 = 80 << 20;
+/// Tables of a product sumcheck that are copied at once, as instances become packed.
+const COPIES: usize = 2;
+
+/// What a plan depends on.
+#[derive(Clone, Debug)]
+pub(super) struct Model<'a> {
+    pub config: &'a ModelConfig,
+    pub format: WeightFormat,
+    pub exponents: &'a [u8],
+    pub limbs: LimbSet,
+    pub commitment: CommitmentParams,
+    pub suite: Suite,
+    pub codeword_file: bool,
+    /// Bytes of the tokenizer's file.
+    pub tokenizer: u64,
+}
+
+impl Model<'_> {
+    /// Bytes of the weights file.
+    pub fn weights(&self) -> u64 {
+        (self.commitment.tiles * tile_bytes(self.format)) as u64
+    }
+
+    /// Resident weights in a phase that reads them, and in one that does not.
+    fn resident(&self, residency: Residency) -> (u64, u64) {
+        match residency {
+            Residency::Keep => (self.weights(), self.weights()),
+            Residency::Window { bytes } => ((bytes as u64).min(self.weights()), 0),
+        }
+    }
+
+    /// What is in memory as soon as the model is open.
+    fn open(&self) -> u64 {
+        FIXED + TOKENIZER * self.tokenizer + 2 * Tree::file_len(&self.commitment)
+    }
+
+    /// The tokenizer is read before anything else.
+    pub fn read_tokenizer(&self) -> Phase {
+        Phase {
+            name: "read tokenizer",
+            bytes: FIXED + READING_TOKENIZER * self.tokenizer,
+        }
+    }
+
+    /// The state of the forward pass: rotations, tables, and the key/value cache of `rows` rows.
+    fn state(&self, rows: u64) -> u64 {
+        let c = self.config;
+        let rope = c.context.next_power_of_two() * c.head_dim / 2 * 8 * c.rotations.len();
+        let cache = 2 * 2 * c.layers * c.kv_heads * c.head_dim;
+        rope as u64 + (6 << 16) + rows * cache as u64 * 3 / 2
+    }
+
+    /// Values of a layer or two, as a pass without a record has them.
+    fn activations(&self, rows: u64) -> u64 {
+        let c = self.config;
+        let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+        rows * (24 * c.hidden + 28 * q + 34 * kv + 40 * c.ff) as u64
+            + rows * rows * c.heads as u64 * 4
+            + 22 * c.vocab as u64
+    }
+
+    /// Generation from a prompt of `rows` rows at most, perhaps followed by a pass for the logits of all rows.
+    pub fn generate(&self, rows: u64, logits: bool, residency: Residency) -> Phase {
+        let logits = if logits {
+            18 * rows * self.config.vocab as u64
+        } else {
+            0
+        };
+        let bytes = self.open() + self.resident(residency).0 + self.state(rows) + self.activations(rows) + logits;
+        Phase {
+            name: "generate",
+            bytes,
+        }
+    }
+}
+
+/// The activations of a statement, all in bytes.
+struct Activations {
+    shape: Shape,
+    /// The columns of all parts in row order.
+    columns: u64,
+    params: CommitmentParams,
+    suite: Suite,
+}
+
+impl Activations {
+    fn new(shape: Shape, weights: &CommitmentParams, suite: Suite) -> Self {
+        Self {
+            columns: shape.parts().iter().map(|part| columns(&shape, *part)).sum(),
+            params: CommitmentParams::of_activations(&shape, weights),
+            suite,
+            shape,
+        }
+    }
+
+    /// What is held from the commitment on.
+    fn committed(&self) -> u64 {
+        self.columns + 2 * Tree::file_len(&self.params) + TABLES
+    }
+
+    /// What encoding a batch of columns holds beside.
+    fn encoding(&self) -> u64 {
+        let length = 1u64 << self.params.log_message;
+        let (twiddles, making) = code_twiddles(&self.params);
+        let hashes = (leaf_bytes(self.suite) as u64) << self.params.log_leaves();
+        hashes + making.max(twiddles + 2 * WORD * SIMD_LANES as u64 * length)
+    }
+}
+
+/// The columns of a part.
+fn columns(shape: &Shape, part: Part) -> u64 {
+    (CELL * shape.columns(part) as u64) << shape.log_rows(part)
+}
+
+/// What a forward pass of a chunk records for a part alone, as [`Witness::forget`](tessera_model::forward::Witness::forget) has it.
+fn recorded(shape: &Shape, part: Part) -> u64 {
+    let (c, rows) = (&shape.config, 1u64 << shape.token);
+    let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
+    let pairs = rows * rows * c.heads as u64;
+    let of_layers = |bytes: u64| c.layers as u64 * bytes;
+    match part {
+        Part::STREAM => c.states() as u64 * rows * 12 * c.hidden as u64,
+        Part::Q => of_layers(rows * 12 * q as u64),
+        Part::K => of_layers(rows * 12 * kv as u64),
+        Part::V => of_layers(rows * 10 * kv as u64),
+        Part::SCORES => of_layers(14 * pairs),
+        Part::SOFTMAX => of_layers(2 * pairs),
+        Part::ATT => of_layers(rows * 10 * q as u64),
+        Part::FF => of_layers(rows * 24 * c.ff as u64),
+        Part::LOGITS if shape.has_logits() => 12 * (shape.outputs * c.vocab) as u64,
+        Part::NORMS => rows * (28 * c.states() + 14 * c.layers * c.heads) as u64,
+        // Norms of heads have no record of their own, and there may be no logits.
+        _ => 0,
+    }
+}
+
+/// The record of a forward pass of a chunk, without and with its logits.
+fn witness(shape: &Shape) -> (u64, u64) {
+    let all: u64 = shape.parts().iter().map(|part| recorded(shape, *part)).sum();
+    (all - recorded(shape, Part::LOGITS), all)
+}
+
+/// The record and the columns while they are made of it, part by part.
+fn made(shape: &Shape) -> u64 {
+    let steps = shape
+        .parts()
+        .iter()
+        .scan((witness(shape).1, 0), |(record, made), part| {
+            *made += columns(shape, *part);
+            let held = *record + *made;
+            *record -= recorded(shape, *part);
+            Some(held)
+        });
+    steps.max().unwrap_or(0)
+}
+
+/// The largest tables of a phase, taken twice while they are copied.
+fn copied(mut tables: Vec<u64>) -> u64 {
+    tables.sort_unstable();
+    tables.iter().sum::<u64>() + tables.iter().rev().take(COPIES).sum::<u64>()
+}
+
+/// All phases of a proof of a chunk.
+pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
+    let shape = Shape::with_limbs(model.config, model.limbs, chunk, lengths);
+    let trace = Activations::new(shape, &model.commitment, model.suite);
+    let (shape, c) = (&trace.shape, &trace.shape.config);
+    let padded_rows = 1u64 << shape.token;
+    let base = model.open();
+    let (reading, idle) = model.resident(choices.residency);
+    let phase = |name, bytes| Phase { name, bytes };
+
+    let (body, record) = witness(shape);
+    let scores = 16 * padded_rows * padded_rows * c.heads as u64;
+    let logits = if chunk.is_last() {
+        18 * (shape.outputs * c.vocab) as u64
+    } else {
+        0
+    };
+    let forward = base + reading + model.state(padded_rows) + (body + scores.max(logits)).max(record);
+
+    let threads = rayon::current_num_threads() as u64;
+    let counts = (2 * threads * WORD * tables::columns(shape.scores().capped) as u64) << tables::LOG_ROWS;
+    let made = base + idle + made(shape);
+    let commit = base + idle + trace.committed() + counts.max(trace.encoding());
+
+    let opened = model
+        .commitment
+        .columns_of(&chunk.tiles(model.config), model.config.band_log());
+    let bands = opened.bands().len() as u64;
+    let sums = BAND_SUMS * bands;
+    let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
+    let committed = base + trace.committed();
+    let matmuls = committed + reading + sums + copied(products);
+
+    let trees = lookup_trees(shape);
+    let arena = trees.iter().map(gkr::arena_bytes).max().unwrap_or(0);
+    let lookups = committed + idle + arena;
+
+    // The sums of the first pass become the message of the second.
+    let claims = committed + idle + sums + claims::bytes(shape, &trees, model.exponents);
+
+    // What is proved in one piece is recorded while it is generated, but for pairs of rows.
+    let pairs = recorded(shape, Part::SCORES) + recorded(shape, Part::SOFTMAX);
+    let kept = match chunk.is_first() && chunk.is_last() {
+        true => record - pairs,
+        false => 0,
+    };
+    let generate = model.generate(lengths.rows as u64, false, choices.residency).bytes + kept;
+
+    vec![
+        model.read_tokenizer(),
+        phase("generate", generate),
+        phase("forward pass", forward),
+        phase("trace", made),
+        phase("commit activations", commit),
+        phase("lookups", lookups),
+        phase("matmuls", matmuls),
+        phase("claims", claims),
+        phase("open", committed + opening(model, &trace, bands, choices.residency)),
+        phase("stark", committed + STARK),
+    ]
+}
+
+/// Bytes of the twiddles of the weight code, and of making them.
+fn code_twiddles(params: &CommitmentParams) -> (u64, u64) {
+    let points = 1u64 << (params.log_codeword() - 1);
+    (2 * WORD * points, 5 * WORD * points)
+}
+
+/// What encoding a batch of columns holds.
+fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
+    let length = 1u64 << params.log_message;
+    32 * length + ((64 * length) >> choices.split.log())
+}
+
+/// What the opening of some bands of the weights and of all activations holds: the combined messages, the oracles of their
+/// sum, and the opened rows.
+fn opening(model: &Model<'_>, activations: &Activations, bands: u64, residency: Residency) -> u64 {
+    let (weights, units) = (&model.commitment, &activations.params);
+    let long = lift::longer(weights, units);
+    let (reading, idle) = model.resident(residency);
+    let queries = opening_policy(long.log_blowup).queries as u64;
+    let tables = 3 * SECURE * (bands + units.tiles as u64);
+    // Combined columns are folded once while they are made; that of the weights takes the place of the sums of bands.
+    let [of_weights, of_units] = [weights, units].map(|params| SECURE << params.log_folded());
+    let of_weights = of_weights.max(BAND_SUMS * bands);
+    let combine = reading + of_weights + COMBINE;
+    // Rounds that join them have tables of half the length.
+    let join = idle + of_weights + of_units + (of_weights + of_units) / 2;
+    let fold = idle + of_weights.max(of_units) + folding(&long);
+    // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
+    let of_columns = match model.codeword_file {
+        true => idle,
+        false => reading + 3 * queries * 64 * WORD * weights.columns() as u64 + COMBINE,
+    };
+    let twiddles = code_twiddles(&long).0 + code_twiddles(weights).0;
+    let held = oracles(&long) + opened_rows(weights) + opened_rows(units);
+    let rows = held + twiddles + of_columns.max(idle + activations.encoding());
+    tables + combine.max(join).max(fold).max(rows)
+}
+
+/// The oracles of an opening with their trees.
+fn oracles(params: &CommitmentParams) -> u64 {
+    params.oracles().map(|variables| oracle(params, variables)).sum()
+}
+
+fn oracle(params: &CommitmentParams, variables: u32) -> u64 {
+    let values = SECURE << (variables + params.log_blowup);
+    values + ((2 * DIGEST) << (variables + params.log_blowup - FOLD_LOG))
+}
+
+/// The opened subtrees of an opening.
+fn opened_rows(params: &CommitmentParams) -> u64 {
+    let queries = opening_policy(params.log_blowup).queries as u64;
+    queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2
+}
+
+/// What folding holds beside the message: twiddles, messages that are left, and oracles.
+fn folding(params: &CommitmentParams) -> u64 {
+    let message = SECURE << params.log_folded();
+    let (twiddles, making) = code_twiddles(params);
+    let first = params.oracles().next().unwrap_or(0);
+    // Values of the first oracle are made in a table of their own, while the message is there.
+    let encoding = (SECURE << (first + params.log_blowup)) + oracle(params, first);
+    making
+        .max(twiddles + encoding)
+        .max(twiddles + message / 2 + oracles(params))
+}
+
+/// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in the
+/// float model, which takes so many rows through a layer at once.
+fn float(c: &ModelConfig, tokens: usize) -> (u64, u64) {
+    let (q, kv, rows) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, tokens.min(GROUP_ROWS));
+    let tensors = c.matmuls().into_iter().map(|m| 4 * (m.in_dim * m.out_dim) as u64);
+    let layer = (4 * c.hidden + 3 * q + 2 * kv + 3 * c.ff).max(2 * c.hidden + 2 * c.vocab.min(LOGITS));
+    let bytes = 4 * (rows * layer + tokens * c.hidden) as u64;
+    (tensors.max().unwrap_or(0), bytes)
+}
+
+/// What the rotation of the stream adds to a set-up: the largest matrix that is transposed, and the turned rows of a state.
+/// Weights of two bytes are not rotated, unless a program of its own asks for it.
+fn turned(model: &Model<'_>, tokens: usize) -> u64 {
+    if model.format != WeightFormat::Int8 {
+        return 0;
+    }
+    let matrices = [MatmulKind::O, MatmulKind::Down].map(|kind| model.config.dims(kind));
+    let largest = matrices.into_iter().map(|(inputs, outputs)| inputs * outputs).max();
+    4 * (largest.unwrap_or(0) + tokens.min(GROUP_ROWS) * model.config.hidden) as u64
+}
+
+/// A comparison of the integer model with the float model.
+pub(super) fn compare(model: &Model<'_>, tokens: usize, window: usize, residency: Residency) -> Phase {
+    let (tensor, values) = float(model.config, tokens);
+    let rows = window as u64;
+    let integer = model.resident(residency).0 + model.state(rows) + model.activations(rows);
+    Phase {
+        name: "compare models",
+        bytes: FIXED + tensor + values.max(integer) + comparison_bytes(model.config, tokens, window),
+    }
+}
+
+/// All phases of a set-up on `tokens` tokens of calibration text, as far as they depend on the model.
+pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<Phase> {
+    let (c, params) = (model.config, &model.commitment);
+    let phase = |name, bytes| Phase { name, bytes };
+    let (tensor, values) = float(c, tokens);
+    let values = values + turned(model, tokens);
+    let calibrate = FIXED + tensor + values;
+    // Where errors of rounding are fed back, the float model runs again.
+    let fed_back = feedback_bytes(c, model.format, tokens);
+    let write = FIXED + tensor + values + fed_back + (64 << 20);
+    let leaves = 1u64 << params.log_leaves();
+    let (twiddles, making) = code_twiddles(params);
+    let hashes = leaf_bytes(model.suite) as u64 * leaves + 2 * Tree::file_len(params);
+    let commit = FIXED + hashes + making.max(twiddles + encoding(params, choices)) + (48 << 20);
+    vec![
+        model.read_tokenizer(),
+        phase("calibrate", calibrate),
+        phase("write weights", write),
+        phase("commit to weights", commit),
+        phase("commit to tables", FIXED + (24 << 20)),
+    ]
+}

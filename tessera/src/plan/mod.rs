@@ -1,0 +1,302 @@
+//! How much memory a proof, a text or a set-up needs, phase by phase, and how to stay within a budget: decided before
+//! any work. A plan chooses what it can do without (weights in memory, long blocks of the
+//! codeword) and refuses a budget that nothing fits.
+
+pub mod available;
+mod budget;
+mod choices;
+mod claims;
+mod estimate;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use tessera_prover::opening::params_for;
+
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, WeightFormat};
+use tessera_circuits::statement::Lengths;
+use tessera_circuits::wording::bytes;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::Suite;
+use thiserror::Error;
+
+pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
+pub use self::choices::{Choices, Phase};
+use tessera_model::directory::CODEWORD_FILE;
+use tessera_model::weights::Residency;
+use tessera_prover::opening::Split;
+use tessera_support::arena;
+
+/// Part of a prediction that a budget must have beyond it, in percent.
+const MARGIN_PERCENT: u64 = 10;
+/// Bytes of a window in which streamed weights are read, from the fastest on.
+const WINDOWS: [usize; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
+
+/// What a plan depends on.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    pub config: ModelConfig,
+    pub format: WeightFormat,
+    /// Exponents of the channels of the residual stream, as in the parameters.
+    pub exponents: Vec<u8>,
+    /// How accumulators are claimed.
+    pub limbs: LimbSet,
+    pub commitment: CommitmentParams,
+    /// What is hashed with.
+    pub suite: Suite,
+    /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over them.
+    pub codeword_file: bool,
+    /// Bytes of the tokenizer's file; 0 if the model has none.
+    pub tokenizer: usize,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Task {
+    /// A proof of a chunk of a statement of these lengths. The whole text is generated before.
+    Prove { lengths: Lengths, chunk: Chunk },
+    /// A text of this many token rows, perhaps with the logits of all of them.
+    Generate { rows: usize, logits: bool },
+    /// A set-up with this many tokens of calibration text.
+    Setup { tokens: usize },
+    /// A comparison with the float model on this many tokens of text, in windows of `window` tokens at most.
+    Compare { tokens: usize, window: usize },
+}
+
+/// How a task is done, and what it needs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    pub choices: Choices,
+    /// In order.
+    pub phases: Vec<Phase>,
+}
+
+/// No way to do a task within its budget.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error(
+    "a memory budget of {} is too small: {what} needs {} at least, {margin} % more than the {} predicted for its phase \
+     {phase:?}",
+    Budget(*budget),
+    Budget(*smallest),
+    bytes(*predicted),
+    margin = MARGIN_PERCENT
+)]
+pub struct BudgetTooSmall {
+    /// What was to be done.
+    pub what: &'static str,
+    pub budget: u64,
+    /// The smallest budget that works.
+    pub smallest: u64,
+    pub predicted: u64,
+    /// The phase that needs most.
+    pub phase: &'static str,
+}
+
+impl Plan {
+    /// Predicted peak of resident memory in bytes, with what the program keeps of freed blocks.
+    pub fn predicted_bytes(&self) -> u64 {
+        arena::held(self.phases.iter().map(|p| p.bytes).max().unwrap_or(0))
+    }
+
+    /// Why a budget that this plan, the smallest, does not fit is refused.
+    fn refusal(&self, what: &'static str, budget: u64) -> BudgetTooSmall {
+        BudgetTooSmall {
+            what,
+            budget,
+            smallest: self.budget_bytes(),
+            predicted: self.predicted_bytes(),
+            phase: self.phases.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name),
+        }
+    }
+
+    /// The smallest budget that this plan fits.
+    pub fn budget_bytes(&self) -> u64 {
+        let predicted = self.predicted_bytes();
+        predicted + (predicted * MARGIN_PERCENT).div_ceil(100)
+    }
+}
+
+/// `of` layers in `chunks` parts that differ by one at most.
+pub fn equal_parts(of: usize, chunks: usize) -> Vec<usize> {
+    (0..chunks).map(|i| (i + 1) * of / chunks - i * of / chunks).collect()
+}
+
+impl Subject {
+    /// A model directory with this key.
+    pub fn of_key(key: &ModelKey, codeword_file: bool) -> Self {
+        Self {
+            config: key.config.clone(),
+            format: key.params.format,
+            exponents: key.params.exponents.clone(),
+            limbs: key.params.limb_set(&key.config),
+            commitment: key.weights,
+            suite: key.header.hash_suite,
+            codeword_file,
+            tokenizer: key.tokenizer.len(),
+        }
+    }
+
+    /// The model directory `dir`, whose key is `key`.
+    pub fn of_dir(key: &ModelKey, dir: &Path) -> Self {
+        Self::of_key(key, dir.join(CODEWORD_FILE).exists())
+    }
+
+    /// A model that is not set up yet, without tokenizer.
+    pub fn of_config(config: &ModelConfig, format: WeightFormat, codeword_file: bool) -> Self {
+        Self {
+            config: config.clone(),
+            format,
+            exponents: Vec::new(),
+            // What set-up makes.
+            limbs: LimbSet::all(Limbs::One),
+            commitment: params_for(config.total_tiles()),
+            suite: Suite::default(),
+            codeword_file,
+            tokenizer: 0,
+        }
+    }
+
+    /// What `task` needs with these choices.
+    pub fn with_choices(&self, task: Task, choices: Choices) -> Plan {
+        let model = estimate::Model {
+            config: &self.config,
+            format: self.format,
+            exponents: &self.exponents,
+            limbs: self.limbs,
+            commitment: self.commitment,
+            suite: self.suite,
+            codeword_file: self.codeword_file,
+            tokenizer: self.tokenizer as u64,
+        };
+        let phases = match task {
+            Task::Prove { lengths, chunk } => estimate::prove(&model, &chunk, lengths, &choices),
+            Task::Generate { rows, logits } => vec![
+                model.read_tokenizer(),
+                model.generate(rows as u64, logits, choices.residency),
+            ],
+            Task::Setup { tokens } => estimate::setup(&model, tokens, &choices),
+            Task::Compare { tokens, window } => vec![estimate::compare(&model, tokens, window, choices.residency)],
+        };
+        Plan { choices, phases }
+    }
+
+    /// The ways to do a task, from the fastest to the smallest.
+    fn ways(&self, task: Task) -> Vec<Choices> {
+        match task {
+            Task::Setup { .. } => (0..=Split::MAX)
+                .map(|log| Choices {
+                    split: Split::new(log, &self.commitment),
+                    ..Choices::default()
+                })
+                .collect(),
+            Task::Prove { .. } | Task::Generate { .. } | Task::Compare { .. } => {
+                let streams = WINDOWS.map(|bytes| Residency::Window { bytes });
+                let all = [Residency::Keep].into_iter().chain(streams);
+                let with = |residency| Choices {
+                    residency,
+                    ..Choices::default()
+                };
+                all.map(with).collect()
+            }
+        }
+    }
+
+    /// The fastest way to prove every one of these chunks, one at a time, within `budget`, as the plan of the chunk that
+    /// needs most; any budget does without `budget`.
+    pub fn plan_chunks(
+        &self,
+        lengths: impl Into<Lengths>,
+        chunks: &[Chunk],
+        budget: Option<Budget>,
+    ) -> Result<Plan, BudgetTooSmall> {
+        let lengths = lengths.into();
+        // Inner chunks of the same length need the same.
+        let mut kinds: Vec<Chunk> = Vec::new();
+        let kind = |c: &Chunk| (c.is_first(), c.is_last(), c.layers().len());
+        for chunk in chunks {
+            if kinds.iter().all(|known| kind(known) != kind(chunk)) {
+                kinds.push(*chunk);
+            }
+        }
+        let largest = |choices| {
+            let plans = kinds.iter().map(|chunk| {
+                let task = Task::Prove { lengths, chunk: *chunk };
+                self.with_choices(task, choices)
+            });
+            plans.max_by_key(Plan::budget_bytes)
+        };
+        // Ways depend on the chunk that needs most.
+        let tasks = kinds.iter().map(|chunk| Task::Prove { lengths, chunk: *chunk });
+        let most = tasks.max_by_key(|task| self.with_choices(*task, Choices::default()).budget_bytes());
+        let ways = most.map(|task| self.ways(task)).unwrap_or_default();
+        let fastest = ways.first().copied().unwrap_or_default();
+        let Some(Budget(budget)) = budget else {
+            return Ok(largest(fastest).unwrap_or_default());
+        };
+        let fits = |plan: &Plan| plan.budget_bytes() <= budget;
+        // Most budgets that are too small are too small for the last way.
+        let least = ways.last().copied().and_then(largest).filter(|plan| !fits(plan));
+        let least = match least {
+            Some(least) => least,
+            None => match ways.into_iter().filter_map(largest).find(fits) {
+                Some(plan) => return Ok(plan),
+                None => largest(fastest).unwrap_or_default(),
+            },
+        };
+        Err(least.refusal("a chunk of this proof", budget))
+    }
+
+    /// The largest chunks, as equal as can be and at least `fewest`, that fit `budget`.
+    pub fn divide(
+        &self,
+        lengths: impl Into<Lengths>,
+        fewest: usize,
+        budget: Option<Budget>,
+    ) -> Result<(Vec<usize>, Plan), BudgetTooSmall> {
+        let lengths = lengths.into();
+        let of = self.config.layers;
+        let mut refused = None;
+        for chunks in fewest.max(1)..=of {
+            let layers = equal_parts(of, chunks);
+            let ranges = Chunk::partition(layers.iter().copied(), of).unwrap_or_default();
+            match self.plan_chunks(lengths, &ranges, budget) {
+                Ok(plan) => return Ok((layers, plan)),
+                Err(error) => refused = Some(error),
+            }
+        }
+        Err(refused.unwrap_or_else(|| Plan::default().refusal("a model without layers", 0)))
+    }
+
+    /// The plan that needs least.
+    pub fn smallest(&self, task: Task) -> Plan {
+        let plans = self
+            .ways(task)
+            .into_iter()
+            .map(|choices| self.with_choices(task, choices));
+        let least = plans.min_by_key(Plan::budget_bytes);
+        least.unwrap_or_else(|| self.with_choices(task, Choices::default()))
+    }
+
+    /// The fastest plan that fits `budget`; any fits none.
+    pub fn plan(&self, task: Task, budget: Option<Budget>) -> Result<Plan, BudgetTooSmall> {
+        let mut plans = self
+            .ways(task)
+            .into_iter()
+            .map(|choices| self.with_choices(task, choices));
+        let Some(Budget(budget)) = budget else {
+            return Ok(plans.next().unwrap_or_default());
+        };
+        if let Some(plan) = plans.find(|plan| plan.budget_bytes() <= budget) {
+            return Ok(plan);
+        }
+        let what = match task {
+            Task::Prove { .. } => "this proof in one piece",
+            Task::Generate { .. } => "this text",
+            Task::Setup { .. } => "this set-up",
+            Task::Compare { .. } => "this comparison",
+        };
+        Err(self.smallest(task).refusal(what, budget))
+    }
+}

@@ -1,0 +1,120 @@
+//! Whether a key is that of a checkpoint: the model is made again by the key's recipe, and compared.
+
+use std::path::{Path, PathBuf};
+
+use tessera_circuits::model::ModelParams;
+use tessera_verifier::key::{ModelId, ModelKey};
+use tessera_verifier::recipe::SourceFile;
+
+use super::recipe::{options as recipe_options, tool};
+use super::{setup, CodewordCache, SetupError, SetupOptions};
+use crate::plan::Budget;
+use tessera_quantise::texts::OWN_TEXT;
+use tessera_support::progress::Progress;
+
+/// Which parts of a key are those of a checkpoint.
+#[derive(Clone, Debug)]
+pub struct Agreement {
+    /// Id of the model that was made again.
+    pub model_id: ModelId,
+    pub id: bool,
+    pub dimensions: bool,
+    pub parameters: bool,
+    /// Shape and layout of the commitment.
+    pub commitment: bool,
+    pub weights_root: bool,
+    pub tables_root: bool,
+    pub tokenizer: bool,
+    /// Whether the figures of the comparison are those that the key says; `None` if it says none.
+    pub fidelity: Option<bool>,
+    /// Names of files that the recipe lists and the checkpoint has otherwise or not at all, or the other way round;
+    /// `None` if the recipe lists none.
+    pub other_files: Option<Vec<String>>,
+    /// What may explain a difference.
+    pub notes: Vec<String>,
+}
+
+/// Makes the model of `key` again from `checkpoint`, in a temporary directory, with the options that its recipe names.
+/// `calibration` is the calibration text, if it was not the bundled one.
+pub fn recompute(
+    key: &ModelKey,
+    checkpoint: &Path,
+    calibration: Option<&PathBuf>,
+    memory: Option<Budget>,
+    progress: &dyn Progress,
+) -> Result<Agreement, SetupError> {
+    let refused = |problem: String| SetupError::Recipe { problem };
+    let recipe = &key.recipe;
+    let quantise = recipe_options(recipe).map_err(refused)?;
+    if recipe.calibration.text == OWN_TEXT && calibration.is_none() {
+        let digest = recipe
+            .calibration
+            .sha256
+            .map(|d| format!(" with SHA-256 {}", hex::encode(d)));
+        let digest = digest.unwrap_or_default();
+        return Err(refused(format!(
+            "it was calibrated on a text of its own{digest}: give it with --calibration"
+        )));
+    }
+    let dir = tempfile::Builder::new().prefix("tessera-against-").tempdir();
+    let dir = dir.map_err(|e| refused(format!("cannot create a temporary directory: {e}")))?;
+    let options = SetupOptions {
+        quantise,
+        calibration: calibration.cloned(),
+        codeword_cache: CodewordCache::None,
+        memory,
+        skip_fidelity: recipe.measured().is_none(),
+        suite: key.header.hash_suite,
+        private_recipe: false,
+    };
+    let made = setup(checkpoint, &dir.path().join("model"), &options, progress)?.key;
+    let own = made.recipe.files.clone().unwrap_or_default();
+    let mut notes = Vec::new();
+    let calibrated = (&recipe.calibration, &made.recipe.calibration);
+    if calibrated.0.text != calibrated.1.text {
+        let (then, now) = (&calibrated.0.text, &calibrated.1.text);
+        notes.push(format!("the key was calibrated on {then}, the model made now on {now}"));
+    } else if calibrated.0.sha256.is_some() && calibrated.0.sha256 != calibrated.1.sha256 {
+        notes.push("the key was calibrated on another text".to_owned());
+    }
+    let otherwise = ModelParams {
+        columns: key.params.columns.clone(),
+        ..made.params.clone()
+    };
+    if made.params != key.params && otherwise == key.params {
+        notes.push(
+            "the key's norms of columns are not those of the weights: bounds that follow from them do not hold"
+                .to_owned(),
+        );
+    }
+    if recipe.tool != tool() {
+        notes.push(format!("the key was made by {}, this is {}", recipe.tool, tool()));
+    }
+    Ok(Agreement {
+        model_id: made.id()?,
+        id: made.id()? == key.id()?,
+        dimensions: made.config == key.config,
+        parameters: made.params == key.params,
+        commitment: (made.weights, made.header) == (key.weights, key.header),
+        weights_root: made.weights_root == key.weights_root,
+        tables_root: made.tables_root == key.tables_root,
+        tokenizer: made.tokenizer_digest()? == key.tokenizer_digest()?,
+        fidelity: recipe
+            .measured()
+            .map(|own| made.recipe.measured().is_some_and(|now| own.agrees(now))),
+        other_files: recipe.files.as_ref().map(|listed| differing(listed, &own)),
+        notes,
+    })
+}
+
+/// Names of the files that are in only one of two lists, or differ.
+fn differing(listed: &[SourceFile], own: &[SourceFile]) -> Vec<String> {
+    let only = |a: &[SourceFile], b: &[SourceFile]| -> Vec<String> {
+        let missing = a.iter().filter(|file| !b.contains(file));
+        missing.map(|file| file.name.clone()).collect()
+    };
+    let mut names = [only(listed, own), only(own, listed)].concat();
+    names.sort();
+    names.dedup();
+    names
+}

@@ -1,0 +1,160 @@
+//! The files of the weight commitment in a model directory: the tree, and the codeword where it is kept.
+
+use std::path::Path;
+
+use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::Suite;
+
+use super::SetupError;
+use crate::loaded::read_key;
+use crate::plan::{Budget, Subject, Task};
+use tessera_model::directory::{self, ModelDirError, WEIGHTS_FILE};
+use tessera_model::directory::{CODEWORD_FILE, KEY_FILE, TREE_FILE};
+use tessera_model::weights::{PackedWeights, Residency};
+use tessera_prover::opening::{commit, Codeword, OpeningProverError, Split, Tree};
+use tessera_support::files::{self, AtomicFile};
+use tessera_support::progress::Progress;
+
+/// The largest codeword, in bytes, that is kept where nobody chooses.
+pub const LARGE_CODEWORD: u64 = 4_000_000_000;
+
+/// Whether the codeword of the weights is kept on disk. A property of a model directory, not of the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CodewordCache {
+    /// Kept: 8 bytes per weight (16 or 32 in small models), and proofs read only what they open.
+    Full,
+    /// Not kept: every proof makes what it opens in one more pass over the weights.
+    None,
+    /// Kept if it is at most 4 GB and leaves half of the free disk space.
+    #[default]
+    Auto,
+}
+
+impl CodewordCache {
+    /// Whether a codeword of `params` is kept in `dir`.
+    fn keeps(self, dir: &Path, params: &CommitmentParams) -> bool {
+        let bytes = Codeword::file_len(params);
+        match self {
+            Self::Full => true,
+            Self::None => false,
+            Self::Auto => bytes <= LARGE_CODEWORD && files::free_space(dir).is_none_or(|free| bytes <= free / 2),
+        }
+    }
+}
+
+/// Maps a weights file to read it once: no more of it stays in memory than is in use.
+pub(super) fn open_weights(
+    path: &Path,
+    config: &ModelConfig,
+    format: WeightFormat,
+) -> Result<PackedWeights, ModelDirError> {
+    let weights = directory::open_weights(path, config, format)?;
+    Ok(weights.with_residency(Residency::Window { bytes: 0 }))
+}
+
+/// Commits to the weights and writes the files of the commitment; returns the root.
+pub(super) fn commit_files(
+    dir: &Path,
+    weights: &PackedWeights,
+    (suite, params): (Suite, &CommitmentParams),
+    split: Split,
+    cache: CodewordCache,
+    progress: &dyn Progress,
+) -> Result<Digest, SetupError> {
+    let (tree, codeword) = write_files(dir, weights, (suite, params), split, cache, progress)?;
+    install(dir, &tree, codeword)?;
+    Ok(tree.root())
+}
+
+fn write_files(
+    dir: &Path,
+    weights: &PackedWeights,
+    (suite, params): (Suite, &CommitmentParams),
+    split: Split,
+    cache: CodewordCache,
+    progress: &dyn Progress,
+) -> Result<(Tree, Option<AtomicFile>), SetupError> {
+    progress.phase(
+        "commit to weights",
+        Some((params.columns() as u64) << params.log_codeword()),
+    );
+    if !cache.keeps(dir, params) {
+        return Ok((commit(suite, weights, params, split, None, progress)?, None));
+    }
+    let mut file = AtomicFile::create_cold(&dir.join(CODEWORD_FILE))?;
+    let tree = commit(suite, weights, params, split, Some(&mut file), progress)?;
+    Ok((tree, Some(file)))
+}
+
+/// Gives the files their names.
+fn install(dir: &Path, tree: &Tree, codeword: Option<AtomicFile>) -> Result<(), SetupError> {
+    match codeword {
+        Some(file) => file.commit()?,
+        None => files::remove(&dir.join(CODEWORD_FILE))?,
+    }
+    let mut file = AtomicFile::create(&dir.join(TREE_FILE))?;
+    tree.write(&mut file).map_err(OpeningProverError::Write)?;
+    Ok(file.commit()?)
+}
+
+/// Whether the files in `dir` are those of a commitment with this root, as far as they are checked when they are opened.
+pub(super) fn is_whole(
+    dir: &Path,
+    (suite, params): (Suite, &CommitmentParams),
+    root: &Digest,
+    cache: CodewordCache,
+) -> bool {
+    let path = dir.join(CODEWORD_FILE);
+    let length = std::fs::metadata(&path).map_or(0, |m| m.len());
+    let expected = match (cache, path.exists()) {
+        (CodewordCache::Full, _) | (CodewordCache::Auto, true) => Codeword::file_len(params),
+        (CodewordCache::None, _) | (CodewordCache::Auto, false) => 0,
+    };
+    length == expected && Tree::read(suite, &dir.join(TREE_FILE), params, root).is_ok()
+}
+
+/// What a rebuilt cache is.
+#[derive(Clone, Debug)]
+pub struct RebuildReport {
+    /// Whether the codeword is kept.
+    pub codeword_kept: bool,
+    pub disk_bytes: u64,
+}
+
+/// Makes the tree and the codeword of a model directory again from its weights. Errors, and changes nothing, if the
+/// weights are not those of the key, or nothing fits the memory budget.
+pub fn rebuild_cache(
+    dir: &Path,
+    cache: CodewordCache,
+    memory: Option<Budget>,
+    progress: &dyn Progress,
+) -> Result<RebuildReport, SetupError> {
+    let key = read_key(&dir.join(KEY_FILE))?;
+    let plan = Subject::of_dir(&key, dir).plan(Task::Setup { tokens: 0 }, memory)?;
+    let path = dir.join(WEIGHTS_FILE);
+    let weights = open_weights(&path, &key.config, key.params.format)?;
+    let (tree, codeword) = write_files(
+        dir,
+        &weights,
+        (key.header.hash_suite, &key.weights),
+        plan.choices.split,
+        cache,
+        progress,
+    )?;
+    if tree.root() != key.weights_root {
+        return Err(SetupError::OtherWeights {
+            path,
+            got: hex::encode(tree.root()),
+            expected: hex::encode(key.weights_root),
+        });
+    }
+    let codeword_kept = codeword.is_some();
+    install(dir, &tree, codeword)?;
+    progress.done();
+    Ok(RebuildReport {
+        codeword_kept,
+        disk_bytes: crate::loaded::directory_bytes(dir)?,
+    })
+}

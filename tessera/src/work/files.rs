@@ -1,0 +1,54 @@
+//! What the files of a work directory are called, how they are written, and their digests.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use blake2::digest::Digest as _;
+use blake2::Blake2s256;
+use tessera_circuits::chunk::Boundary;
+
+use tessera_support::files::{self, FileError};
+use tessera_support::output::Output;
+
+/// The job of a work directory.
+pub const JOB_FILE: &str = "job.json";
+/// Version of the files of a work directory.
+pub const WORK_VERSION: u32 = 3;
+
+/// Blake2s-256, as hexadecimal digits.
+pub(super) fn digest(parts: &[&[u8]]) -> String {
+    let mut hash = Blake2s256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hex::encode(hash.finalize())
+}
+
+/// Held while a file of a work directory is written, so that an orderly interruption can wait for it.
+static WRITING: Mutex<()> = Mutex::new(());
+
+/// Waits until no file of a work directory is being written, and keeps it so until the guard is dropped.
+pub fn pause_writes() -> MutexGuard<'static, ()> {
+    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes a file atomically; [`pause_writes`] waits for it.
+pub(super) fn write(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
+    let _writing = pause_writes();
+    files::write(path, bytes)
+}
+
+/// Writes a result; [`pause_writes`] waits for it.
+pub fn write_output(output: &Output, bytes: &[u8]) -> Result<(), FileError> {
+    let _writing = pause_writes();
+    output.write(bytes)
+}
+
+pub(super) fn activation_file(i: usize) -> String {
+    format!("activation_{i}.bin")
+}
+
+pub(super) fn activation_bytes(activation: &Boundary) -> Vec<u8> {
+    activation.0.iter().flat_map(|v| v.to_le_bytes()).collect()
+}

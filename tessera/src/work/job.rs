@@ -1,0 +1,187 @@
+//! The job of a work directory.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use tessera_circuits::chunk::{Boundary, Chunk};
+use tessera_circuits::model::ModelConfig;
+use tessera_circuits::statement::Statement;
+use tessera_verifier::context::Context;
+
+use super::error::WorkError;
+use super::files::{activation_file, digest};
+use super::sealed;
+use crate::loaded::Model;
+use tessera_support::files;
+
+pub use super::files::{JOB_FILE, WORK_VERSION};
+
+/// What is proved, and in which pieces. Written once, before any chunk is proved.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Job {
+    /// [`WORK_VERSION`]
+    pub version: u32,
+    /// The program that wrote it.
+    pub tessera: String,
+    /// The model's id.
+    pub model: String,
+    #[serde(with = "tessera_support::paths")]
+    pub model_dir: PathBuf,
+    /// Where the composed proof goes.
+    #[serde(with = "tessera_support::paths")]
+    pub out: PathBuf,
+    pub prompt: Vec<u32>,
+    /// The most tokens that were asked for, and whether they go on past the end of the text.
+    pub tokens: usize,
+    pub ignore_eos: bool,
+    pub output: Vec<u32>,
+    /// The context of the proof, in hexadecimal.
+    pub context: Option<String>,
+    /// Layers of every chunk.
+    pub layers: Vec<usize>,
+    /// Digests of the activations between any two chunks.
+    pub activations: Vec<String>,
+}
+
+impl Job {
+    /// What is proved.
+    pub fn statement(&self) -> Statement {
+        Statement {
+            prompt: self.prompt.clone(),
+            output: self.output.clone(),
+        }
+    }
+
+    /// The context of the proof. That it is one was checked when the job was read.
+    pub fn context(&self) -> Option<Context> {
+        self.context.as_ref().and_then(|context| context.parse().ok())
+    }
+
+    /// Digest of what is proved.
+    pub fn statement_digest(&self) -> String {
+        let words = |ids: &[u32]| ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>();
+        let context = self.context.as_deref().unwrap_or_default();
+        digest(&[
+            b"statement",
+            &words(&self.prompt),
+            &words(&self.output),
+            context.as_bytes(),
+        ])
+    }
+
+    /// The chain of digests that gives every chunk its place: link `i` covers model, statement, all chunks up to `i` and
+    /// what leaves them.
+    pub(super) fn links(&self) -> Vec<String> {
+        let mut link = digest(&[b"job", self.model.as_bytes(), self.statement_digest().as_bytes()]);
+        let mut start = 0;
+        let chunks = self.layers.iter().enumerate();
+        let next = |(i, layers): (usize, &usize)| {
+            let range = [start, start + layers].map(|l| (l as u64).to_le_bytes());
+            start += layers;
+            let output = self.activations.get(i).map_or("", String::as_str);
+            link = digest(&[link.as_bytes(), range.as_flattened(), output.as_bytes()]);
+            link.clone()
+        };
+        chunks.map(next).collect()
+    }
+}
+
+/// A work directory with a job.
+#[derive(Debug)]
+pub struct WorkDir {
+    pub(super) dir: PathBuf,
+    pub job: Job,
+    pub chunks: Vec<Chunk>,
+    pub(super) links: Vec<String>,
+}
+
+impl WorkDir {
+    /// Reads the job of a work directory.
+    pub fn open(dir: &Path) -> Result<Self, WorkError> {
+        let path = dir.join(JOB_FILE);
+        if !path.exists() {
+            return Err(WorkError::NoJob { dir: dir.to_owned() });
+        }
+        let job: Job = sealed::parse(&files::read(&path)?).map_err(|source| WorkError::Sealed {
+            path: path.clone(),
+            source,
+        })?;
+        if job.version != WORK_VERSION {
+            return Err(WorkError::Version { path, got: job.version });
+        }
+        let impossible = |reason: String| WorkError::Job {
+            path: path.clone(),
+            reason,
+        };
+        let context = job.context.as_ref().map(|context| context.parse::<Context>());
+        context
+            .transpose()
+            .map_err(|e| impossible(format!("its context: {e}")))?;
+        let of = job
+            .layers
+            .iter()
+            .try_fold(0usize, |sum, layers| sum.checked_add(*layers));
+        let of = of.ok_or_else(|| impossible("its layers overflow".to_owned()))?;
+        let chunks = Chunk::partition(job.layers.iter().copied(), of).map_err(|e| impossible(e.to_string()))?;
+        if job.activations.len() + 1 != chunks.len() {
+            return Err(impossible(format!(
+                "{} activations between {} chunks",
+                job.activations.len(),
+                chunks.len()
+            )));
+        }
+        Ok(Self {
+            dir: dir.to_owned(),
+            links: job.links(),
+            job,
+            chunks,
+        })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Checks that the job is about this model.
+    pub fn check_model(&self, model: &Model) -> Result<(), WorkError> {
+        let path = self.dir.join(JOB_FILE);
+        if self.job.model != model.id.to_string() {
+            return Err(WorkError::OtherJob { path, what: "model" });
+        }
+        let impossible = |reason: String| WorkError::Job {
+            path: path.clone(),
+            reason,
+        };
+        Chunk::partition(self.job.layers.iter().copied(), model.key.config.layers)
+            .map_err(|e| impossible(e.to_string()))?;
+        let statement = self.job.statement();
+        statement
+            .check(&model.key.config)
+            .map_err(|e| impossible(e.to_string()))
+    }
+
+    /// Bytes of an activation.
+    pub(super) fn activation_len(&self, config: &ModelConfig) -> usize {
+        config.hidden << ModelConfig::token_log(self.job.statement().rows())
+    }
+
+    /// The activations that leave chunk `i`, checked.
+    pub(super) fn activation(&self, i: usize, config: &ModelConfig) -> Result<Boundary, WorkError> {
+        let path = self.dir.join(activation_file(i));
+        let bytes = files::read(&path)?;
+        let (got, expected) = (digest(&[&bytes]), self.job.activations[i].clone());
+        if got != expected || bytes.len() != 2 * self.activation_len(config) {
+            return Err(WorkError::Activation { path, got, expected });
+        }
+        let values = bytes.as_chunks::<2>().0.iter().map(|v| i16::from_le_bytes(*v));
+        Ok(Boundary(values.collect()))
+    }
+
+    /// All activations, checked.
+    pub(super) fn activations(&self, config: &ModelConfig) -> Result<Vec<Boundary>, WorkError> {
+        (0..self.job.activations.len())
+            .map(|i| self.activation(i, config))
+            .collect()
+    }
+}

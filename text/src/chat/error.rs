@@ -1,0 +1,29 @@
+//! Why messages could not be turned into a prompt.
+
+use thiserror::Error;
+
+use crate::tokenizer::{GuardError, TokenizerError};
+
+/// Why messages could not be turned into a prompt.
+#[derive(Debug, Error)]
+pub enum ChatError {
+    #[error(
+        "the model has no chat template: neither its tokenizer_config.json has the field \"chat_template\", nor had its \
+         checkpoint a chat_template.jinja; give one with --chat-template FILE, or write the prompt out without --chat"
+    )]
+    NoTemplate,
+    #[error("tokenizer_config.json: chat_template: {0}")]
+    Field(String),
+    #[error("messages: {0}")]
+    Messages(String),
+    #[error("tools: {0}")]
+    Tools(String),
+    #[error("chat template: {0}")]
+    Template(String),
+    #[error("the chat template refuses these messages: {0}")]
+    Refused(String),
+    #[error("chat template: {0}")]
+    Guard(#[from] GuardError),
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+}
