@@ -1,27 +1,31 @@
-//! How a Tessera proof is made: one room for each thing that is done on the way. A room uses those above it here, never those
-//! below.
+//! This crate makes Tessera proofs: it reads a checkpoint, quantises it, runs the integer model and proves the run.
+//!
+//! Each step of this way has a module of its own, a *room*. From the ground up, the rooms are [`support`], [`intake`],
+//! [`model`], [`run`], [`quantise`], [`prove`], [`tasks`] and [`testing`]. A room uses only rooms before it in this
+//! order, so you can read them one after the other. For example, [`prove`] uses the records that [`run`] makes, but
+//! [`run`] knows nothing of proofs.
 #![feature(portable_simd)]
 
-/// What every room needs and none is about: files, digests, pages of memory, progress, and where results go.
+/// Tools that every room needs: files, digests, pages of memory, progress, and the places where results go.
 pub mod support;
 
-/// What comes from outside and is not trusted: checkpoints, tokenizers, chat templates and texts, or made-up ones.
+/// Readers of untrusted input: checkpoints, tokenizers, chat templates and texts; and makers of random checkpoints.
 pub mod intake;
 
 /// The quantised model: its weights in memory or mapped, its directory on disk, and passes over its weights.
 pub mod model;
 
-/// What models compute: the forward pass in integers, generation, and the float model that it is compared with.
+/// The computation of models: the forward pass in integers, generation, and the float model for comparison.
 pub mod run;
 
-/// From the float model of a checkpoint to the integer model, and how far the two are apart.
+/// The way from the float model of a checkpoint to the integer model, and the distance between the two.
 pub mod quantise;
 
-/// From a record of the forward pass to the proof of a chunk: trace, sumchecks, weight opening and STARK.
+/// The way from a record of the forward pass to the proof of a chunk: trace, sumchecks, opening and STARK.
 pub mod prove;
 
-/// What a command asks for as a whole: set a model up, open it, plan memory, and prove in chunks that survive.
+/// Whole tasks of the commands: set a model up, open it, plan memory, and prove in chunks that survive interruptions.
 pub mod tasks;
 
-/// Models for tests, examples, benchmarks and the fuzzer; no other room uses it.
+/// Sample models for tests, examples, benchmarks and the fuzzer; no other room uses this one.
 pub mod testing;
