@@ -1,7 +1,13 @@
-//! What Tessera proves: the quantised model, its integer semantics, the columns with their lookups and the claims
-//! that tie them together. Both the prover and the verifier walk the functions of this crate; neither reads a
-//! size, a table or a parameter from a proof. Start at [`wiring`] for the list of everything that is
-//! proved across rows, and at [`air`] for what is proved within a row.
+//! This crate defines the statement that Tessera proves: the quantised model, its integer semantics, the columns with
+//! their lookups, and the claims that tie the columns together.
+//!
+//! Prover and verifier call the same functions here, so that they cannot disagree about the statement. For example,
+//! both compute the height of every table with [`shape`], from the model and the number of rows. Neither reads a size,
+//! a table or a parameter from a proof, because a prover could lie there.
+//!
+//! Start at [`ops`], which has one file for each step of the forward pass, and at [`semantics`] for the integers that
+//! each step computes. [`wiring`] explains how claims relate cells of different rows, and [`air`] how lookups relate
+//! the cells within a row.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 // What a verifier runs has no way to panic. Tests may: that is how they fail.

@@ -1,4 +1,8 @@
-//! The `tessera` binary: arguments, one call into the libraries, a report and an exit status.
+//! The program `tessera` takes a command from the command line, makes one call into the libraries, and prints a report.
+//!
+//! For example, `tessera verify` reads a key and a proof, asks `tessera-verdict` for the verdict, and prints it. The
+//! exit status tells scripts the same: 0 for done or accepted, 1 for rejected, and 2 if nothing could be done or
+//! decided.
 #![feature(alloc_error_hook)]
 
 mod args;
@@ -44,12 +48,12 @@ fn main() -> ExitCode {
     ExitCode::from(finish(run(&cli), json, &commands::names(&cli.command)))
 }
 
-/// Bytes of an allocation that failed; 0 as long as none has.
+/// The size in bytes of an allocation that failed; 0 as long as none has failed.
 static MISSING: AtomicUsize = AtomicUsize::new(0);
 
-/// Runs the command. A panic is a defect of this program: it is reported as a failure, so that the exit
-/// status still says that nothing was decided. Where there is no memory, which no prediction rules out, the command ends
-/// as it does for any other error: files that are not complete are removed.
+/// Runs the command. A panic is a defect of this program, so this function reports it as a failure: the exit status
+/// then still says that nothing was decided. No prediction rules out that memory runs out. If it does, the command ends
+/// as for any other error, and removes files that are not complete.
 fn run(cli: &Cli) -> Result<Report, Failure> {
     std::alloc::set_alloc_error_hook(|layout| {
         MISSING.store(layout.size(), Ordering::Relaxed);

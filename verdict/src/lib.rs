@@ -1,7 +1,8 @@
-//! Verifies Tessera proofs, and says what they prove: the library behind every front end.
+//! This library verifies Tessera proofs and tells you what they prove. Every front end uses it: the command line, the
+//! static binary, the browser and Python.
 //!
-//! A [`Key`] is read once, and gives a [`Verdict`] on every proof. A verdict is a value, a text for people and an object
-//! for programs, and all front ends show the same: the command line, the static binary, the browser and Python.
+//! You read a [`Key`] once, and it gives you a [`Verdict`] on every proof. A verdict is a Rust value, and it can also
+//! write itself as a text for people and as a JSON object for programs. All front ends therefore say the same.
 //!
 //! ```
 //! use tessera_verdict::{Key, Outcome};
@@ -27,8 +28,9 @@
 //! # Ok::<(), tessera_verifier::key::KeyError>(())
 //! ```
 //!
-//! Nothing here needs the prover, a clock or threads, and only [`input`] a file system. Keys and proofs are hostile bytes: no panic, bounded
-//! work. What is shown of them cannot be mistaken for the verdict ([`shown`]).
+//! The crate needs no prover, no clock and no threads, and only [`input`] needs a file system, so you can embed it
+//! anywhere. It treats keys and proofs as hostile bytes: it does not panic on them, and its work is bounded. A text
+//! inside a proof cannot pass itself off as the verdict, because [`shown`] escapes it.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 #![cfg_attr(

@@ -1,5 +1,12 @@
-//! Why a Tessera proof is believed: [`verify::verify`] and what it calls, one module per section of
-//! docs/protocol.md. Small, deterministic, total on hostile bytes.
+//! This crate decides whether a Tessera proof is valid: [`verify::verify`] takes a key and a proof, and returns what
+//! was proved, or the reason why it rejects.
+//!
+//! If you trust a verdict, you trust this crate, so it is small and deterministic, and needs neither the prover nor the
+//! weights. It treats every key and proof as hostile: it never panics, and the key's dimensions and the length of the
+//! proof bound its work. The modules follow the sections of docs/protocol.md, so that you can read code and document
+//! side by side; for example, [`sumcheck`] belongs to section 6 and [`opening`] to section 10.
+//!
+//! The crate `tessera-verdict` puts verdicts into words for people and programs.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 // What a verifier runs has no way to panic. Tests may: that is how they fail.

@@ -1,4 +1,7 @@
-//! `tessera-verify`: what `tessera verify` and `tessera inspect` say of keys and proofs, in one small program.
+//! The program `tessera-verify` checks proofs without a prover, for people who only receive them.
+//!
+//! It says about keys and proofs what `tessera verify` and `tessera inspect` say. But it is small, because it contains
+//! neither the prover nor a tokenizer library, and it can check many proofs at once.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -30,7 +33,7 @@ use self::args::{Cli, Command, InspectArgs, VerifyArgs};
 use self::judge::{guarded, judge, prepare};
 use self::output::{delivered, line};
 
-/// What a command prints, and what it comes to.
+/// The status that a command ends with, and its report as text and as JSON.
 struct Report {
     status: Status,
     text: String,
@@ -67,10 +70,10 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// The narrowest terminal that is wrapped for.
+/// The narrowest width that the program wraps text to, whatever the terminal says.
 const NARROW: usize = 40;
 
-/// Columns of a terminal, if it is one.
+/// The number of columns of a terminal; `None` if the output is no terminal.
 fn columns(term: &Term) -> Option<usize> {
     let (_, columns) = term.size_checked()?;
     Some(usize::from(columns).max(NARROW))
@@ -80,7 +83,7 @@ fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// Wrong usage is a failure like any other; help and version are not.
+/// Prints help and the version as asked for, and reports wrong usage as a failure; returns the exit status.
 fn refuse(refused: &Usage, args: &[OsString]) -> u8 {
     match refused {
         Usage::Asked(asked) => usage::print(asked),
