@@ -1,5 +1,5 @@
 //! What is fuzzed: one function for each target, shared by the fuzzer's binaries (`fuzz_targets/`) and by the
-//! ordinary test that goes over the seeds and a few thousand mutations (`prover/tests/hostile`).
+//! ordinary test that goes over the seeds and a few thousand mutations (`prover/testkit/tests/hostile`).
 //!
 //! A target returns if all is well and panics if an invariant is broken: no panic below it, nothing accepted that is
 //! not honest, and an encoding for every value that was decoded.

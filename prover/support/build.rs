@@ -1,4 +1,4 @@
-//! Says why this crate cannot be built where the compiler refuses unstable features. Without it, the first error would be
+//! Says why the prover's crates cannot be built where the compiler refuses unstable features. Without it, the first error would be
 //! about a dependency (stwo) that needs them, and would not name the remedy; this script depends on nothing and runs before.
 
 use std::env;
@@ -14,7 +14,7 @@ fn main() {
     println!(
         "cargo::error=the prover needs unstable features of the pinned compiler, which .cargo/config.toml of this repository \
          switches on, and cargo has not read that file: it looks for it from the current directory upwards. Run cargo inside the \
-         repository, or add --config {manifest}/../.cargo/config.toml (cargo install --path finds it from anywhere)"
+         repository, or add --config {manifest}/../../.cargo/config.toml (cargo install --path finds it from anywhere)"
     );
 }
 

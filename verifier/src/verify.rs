@@ -1,4 +1,4 @@
-//! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove/mod.rs`.
+//! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove/src/lib.rs`.
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;

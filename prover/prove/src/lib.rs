@@ -73,7 +73,7 @@ pub struct ProveReport {
     pub bytes: Vec<u8>,
     /// Seconds of each phase, in order.
     pub phases: Vec<(String, f64)>,
-    /// What phases read of the weights.
+    /// Bytes of the weights that the phases have read.
     pub weights: Vec<(String, Traffic)>,
     /// Saturated values by tensor, over all rows.
     pub saturated: Saturations,
@@ -307,7 +307,7 @@ fn checked(
     Ok((proof, saturated))
 }
 
-/// What a chunk computes, laid out as a trace.
+/// A chunk's computation, laid out as a trace.
 struct Run {
     shape: Shape,
     params: ModelParams,

@@ -1,4 +1,4 @@
-//! `cargo bench -p tessera-prover --bench tables`: binding of columns, sumchecks, and sums of lookups.
+//! `cargo bench -p tessera-testkit --bench tables`: binding of columns, sumchecks, and sums of lookups.
 
 use divan::counter::ItemsCount;
 use divan::Bencher;

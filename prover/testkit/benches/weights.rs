@@ -1,4 +1,4 @@
-//! `cargo bench -p tessera-prover --bench weights [GIGABYTES]`: passes over packed weights in memory, against plain
+//! `cargo bench -p tessera-testkit --bench weights [GIGABYTES]`: passes over packed weights in memory, against plain
 //! reading of the same bytes with the same threads. Figures of one run only can be compared; the processor time
 //! column does not depend on what else runs.
 

@@ -1,5 +1,5 @@
 //! What the values of a forward pass cost in committed cells and lookups, by kind, and how both grow with rows, layers and width.
-//! The tables of docs/performance.md: `cargo run --release -p tessera-prover --example cells KEY [ROWS]`
+//! The tables of docs/performance.md: `cargo run --release -p tessera-testkit --example cells KEY [ROWS]`
 
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;

@@ -1,5 +1,5 @@
 //! Time to commit to random weights, per weight and core:
-//! `cargo run --release -p tessera-prover --example commitment [TILES]`.
+//! `cargo run --release -p tessera-testkit --example commitment [TILES]`.
 
 use std::io::sink;
 use std::time::Instant;

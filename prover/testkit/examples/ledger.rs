@@ -1,5 +1,5 @@
 //! Prints the soundness ledger of docs/security.md: every error term of three statements about a model of
-//! the fixture's dimensions. `cargo run --release -p tessera-prover --example ledger`
+//! the fixture's dimensions. `cargo run --release -p tessera-testkit --example ledger`
 
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::WeightFormat;

@@ -1,4 +1,4 @@
-//! Where the bytes of a proof are: `cargo run --release -p tessera-prover --example sizes [TOKENS]`.
+//! Where the bytes of a proof are: `cargo run --release -p tessera-testkit --example sizes [TOKENS]`.
 use tessera_circuits::model::WeightFormat;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::prove;

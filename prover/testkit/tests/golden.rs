@@ -1,7 +1,7 @@
 //! Golden values of the bundled checkpoint: its quantised weights and the logits of the integer model.
 //! A difference means that the integer semantics or the quantisation changed: then raise the format
 //! version and remake the file with
-//! `cargo test --release -p tessera-prover --test golden -- --ignored remake`.
+//! `cargo test --release -p tessera-testkit --test golden -- --ignored remake`.
 
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};

@@ -1,6 +1,6 @@
 //! A quantised checkpoint, written to disk and loaded, against `fixtures/reference.py`, which reads the same
 //! directory. Needs `python3` with numpy, so it runs on request:
-//! `cargo test --release -p tessera-prover --test model_dir -- --ignored`.
+//! `cargo test --release -p tessera-testkit --test model_dir -- --ignored`.
 
 use std::fs;
 use std::path::Path;

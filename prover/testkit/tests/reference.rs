@@ -1,5 +1,5 @@
 //! The forward pass against `fixtures/reference.py`, bit for bit. Needs `python3` with numpy, so these run
-//! on request: `cargo test --release -p tessera-prover --test reference -- --ignored`.
+//! on request: `cargo test --release -p tessera-testkit --test reference -- --ignored`.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
 //! Resident bytes of every phase of a statement, added up from the tables that the phase holds. What is counted here
-//! follows `prove/mod.rs` and what it calls; a test compares it with measured peaks.
+//! follows `prove/src/lib.rs` and what it calls; a test compares it with measured peaks.
 
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;

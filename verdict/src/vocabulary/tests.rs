@@ -1,4 +1,4 @@
-//! Decoders against the library that defines them: `prover/src/intake/tokenizer/tests.rs` compares whole files.
+//! Decoders against the library that defines them: `text/src/tokenizer/tests.rs` compares whole files.
 
 use serde_json::json;
 

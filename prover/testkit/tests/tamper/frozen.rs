@@ -1,7 +1,7 @@
 //! Proofs and verdicts do not change from one build to another. Prover and verifier share the constraints, the claims
 //! and the transcript: if these change, the two still agree with each other, and only what an earlier build has proved
 //! tells. A difference means that the protocol changed: then raise the format version and remake the file with
-//! `cargo test --release -p tessera-prover --test tamper -- --ignored remake`.
+//! `cargo test --release -p tessera-testkit --test tamper -- --ignored remake`.
 
 use std::borrow::Cow;
 use std::path::PathBuf;

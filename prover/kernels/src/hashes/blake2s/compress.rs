@@ -1,4 +1,4 @@
-//! The compression function of Blake2s (RFC 7693, section 3.2), of sixteen messages at a time.
+//! The compression function of Blake2s F of RFC 7693, of sixteen messages at a time.
 
 use std::simd::u32x16;
 
