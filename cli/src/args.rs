@@ -9,20 +9,20 @@ mod shapes;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tessera::checkpoint::families::FAMILIES;
 use tessera::plan::Budget;
+use tessera::quantise::Strategy;
+use tessera::quantised::generate::GenerateOptions;
 use tessera::setup::CodewordCache;
-use tessera_checkpoint::families::FAMILIES;
-use tessera_model::generate::GenerateOptions;
-use tessera_quantise::Strategy;
-use tessera_verifier::suite::Suite;
+use tessera::verifier::suite::Suite;
 
 pub use chain::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 pub use chat::ChatArgs;
 pub use embed::EmbedArgs;
 pub use rank::RankArgs;
 pub use shapes::ShapeArg;
+use tessera::verifier::context::Context;
 pub use tessera_verdict::expected::Ids;
-use tessera_verifier::context::Context;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
 ///

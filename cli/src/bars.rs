@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use tessera_support::progress::{Progress, Silent};
+use tessera::support::progress::{Progress, Silent};
 
 /// Operations shorter than this show no progress.
 const PATIENCE: Duration = Duration::from_secs(1);

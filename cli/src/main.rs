@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tessera::plan::available::address_space;
-use tessera_support::arena::Arena;
-use tessera_support::heap;
+use tessera::support::arena::Arena;
+use tessera::support::heap;
 use tessera_verdict::rows::{bytes, set_width};
 use tessera_verdict::usage::{self, Usage};
 

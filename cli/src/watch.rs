@@ -10,8 +10,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 use serde_json::{json, Value};
+use tessera::support::progress::Progress;
 use tessera::work::{ChunkRecord, Observer};
-use tessera_support::progress::Progress;
 use tessera_verdict::rows::{bytes, seconds};
 
 use crate::printer::{rss_bytes, Failure};

@@ -1,4 +1,4 @@
-//! How long the texts are that a proof has enough security for, in one piece and in chunks of layers.
+//! Limits on the length of a text that a proof has enough security for, in one piece and in chunks of layers.
 
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
@@ -13,8 +13,8 @@ fn enough(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> bool
     security_bits(key, chunks, lengths) >= MIN_BITS
 }
 
-/// The most token rows of a proof in one piece; none if there is no such proof of the model. Rows are prompt and output, but
-/// the last token.
+/// The most token rows that one piece can prove; `None` if the model has no such proof. Rows are all tokens of prompt
+/// and output but the last one.
 pub fn most_rows(key: &ModelKey) -> Option<usize> {
     let whole = [Chunk::whole(key.config.layers)];
     // The trace of a statement is that of the next power of two, and grows with it.
@@ -23,7 +23,8 @@ pub fn most_rows(key: &ModelKey) -> Option<usize> {
     rows.find(|rows| enough(key, &whole, *rows))
 }
 
-/// The fewest chunks of equal length in which a statement of these lengths can be proved; none if there are no such chunks.
+/// The fewest chunks, as equal as can be, in which a statement of these lengths can be proved; `None` if no number of
+/// chunks is enough.
 pub fn fewest_chunks(key: &ModelKey, lengths: impl Into<Lengths>) -> Option<usize> {
     let lengths = lengths.into();
     let of = key.config.layers;
@@ -42,7 +43,7 @@ mod tests {
     use tessera_samples::odd_config;
     use tessera_testkit::unrooted_key;
 
-    /// What is named as the most is enough, and twice as much is not; so are chunks.
+    /// The named maximum is enough, and one row more is not; the named number of chunks is the smallest that is enough.
     #[test]
     fn the_limits_are_those_of_the_ledger() {
         let mut key = unrooted_key(&random_model(odd_config(), WeightFormat::Int16, 7));

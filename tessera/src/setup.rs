@@ -1,5 +1,5 @@
-//! From a checkpoint to a model directory (docs/format.md): calibrate, quantise, write, commit. Every step reads its
-//! input once, in pieces; what is finished survives an interruption.
+//! Makes a model directory from a checkpoint (docs/format.md): calibrate, quantise, write, commit. Every step reads its
+//! input once, in pieces; finished steps survive an interruption.
 
 mod against;
 mod cache;
@@ -24,7 +24,7 @@ pub use self::options::SetupOptions;
 pub use self::partial::partial_dir;
 use self::partial::{Inputs, Partial};
 use self::recipe::{CalibrationText, HeldOut};
-use crate::loaded::directory_bytes;
+use crate::model::directory_bytes;
 use crate::plan::{Plan, Subject, Task};
 use tessera_checkpoint::Checkpoint;
 use tessera_kernels::digest::FileDigest;
@@ -41,29 +41,32 @@ use tessera_support::heap;
 use tessera_support::progress::Progress;
 use tessera_text::tokenizer::{IdFile, TokenizerFiles};
 
-/// What a set-up made.
+/// The result of a set-up.
 #[derive(Clone, Debug)]
 pub struct SetupReport {
+    /// Id of the model, a digest of its key without the recipe.
     pub model_id: ModelId,
+    /// Key of the model, as it is in the model directory.
     pub key: ModelKey,
     /// Number of weights, a tied embedding counted once per use.
     pub weights: u64,
-    /// Bytes of the model directory.
+    /// Bytes of all files of the model directory.
     pub disk_bytes: u64,
-    /// Whether the codeword is kept.
+    /// Whether the model directory has the codeword of the weights.
     pub codeword_kept: bool,
-    /// Predicted peak of resident memory.
+    /// Predicted peak of resident memory in bytes, for the set-up and its comparison.
     pub predicted_bytes: u64,
     /// Tokens that the scales were calibrated on.
     pub calibration_tokens: usize,
+    /// Scales and exponents that calibration chose.
     pub calibration: CalibrationReport,
-    /// How close the model is to its checkpoint, also if the key does not say so.
+    /// How close the model is to its checkpoint, also if the key leaves it out, or why it was not measured.
     pub fidelity: Fidelity,
-    /// All of the comparison, if there was one.
+    /// The whole comparison with the checkpoint; `None` if there was none, and for encoders.
     pub comparison: Option<FidelityReport>,
-    /// Seconds of each phase, in order.
+    /// Name of each phase and the seconds it took, in order.
     pub phases: Vec<(String, f64)>,
-    /// What the user should know: what was resumed or discarded.
+    /// Sentences that the user should read, such as which steps were resumed or discarded.
     pub notes: Vec<String>,
 }
 

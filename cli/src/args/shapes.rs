@@ -1,7 +1,7 @@
 //! Models of public dimensions, as the command line has them.
 
 use clap::ValueEnum;
-use tessera_synthetic::PublicShape;
+use tessera::synthetic::PublicShape;
 
 /// Public models whose dimensions are known here.
 #[derive(Clone, Copy, Debug, ValueEnum)]

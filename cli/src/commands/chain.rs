@@ -5,19 +5,19 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
 use serde_json::{json, Value};
-use tessera_circuits::model::ModelConfig;
-use tessera_prover::stark::tables_root;
+use tessera::circuits::model::ModelConfig;
+use tessera::prover::stark::tables_root;
+use tessera::verifier::codec::FileKind;
+use tessera::verifier::key::ModelKey;
+use tessera::verifier::packing::{Packed, Part};
+use tessera::verifier::plan::{Plan, Segment};
+use tessera::verifier::proof::Proof;
+use tessera::verifier::suite::Suite;
+use tessera::verifier::verify::PROTOCOL;
 use tessera_verdict::rows::{bytes, count, Rows};
 use tessera_verdict::{input, mistaken};
-use tessera_verifier::codec::FileKind;
-use tessera_verifier::key::ModelKey;
-use tessera_verifier::packing::{Packed, Part};
-use tessera_verifier::plan::{Plan, Segment};
-use tessera_verifier::proof::Proof;
-use tessera_verifier::suite::Suite;
-use tessera_verifier::verify::PROTOCOL;
 
-use super::given;
+use super::key;
 use super::planned::output_beside;
 use crate::args::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 use crate::printer::{Failure, Report};
@@ -43,7 +43,7 @@ struct Planned {
 }
 
 fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
-    let key = given::read_key(&args.key)?;
+    let key = key::read_key(&args.key)?;
     if key.header.hash_suite != Suite::Keccak {
         let advice = "contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak";
         return Err(Failure(format!("{}: {advice}", args.key.display())));
@@ -143,7 +143,7 @@ fn program(plan: &Plan, header: Vec<u8>, id: [u8; 32]) -> Value {
 
 fn packed(key: &Path, proof: &Path) -> Result<Packed, Failure> {
     input::once([key, proof]).map_err(Failure)?;
-    let key = given::read_key(key)?;
+    let key = key::read_key(key)?;
     let name = input::name(proof);
     let content = input::read(proof).map_err(Failure)?;
     let failed = |reason: String| Failure(format!("{name}: {}", mistaken(&name, &content).unwrap_or(reason)));

@@ -1,9 +1,9 @@
 //! What a statement says, with texts by the tokenizer of the prover.
 
-use tessera_circuits::statement::Statement;
-use tessera_text::tokenizer::Tokenizer;
+use tessera::circuits::statement::Statement;
+use tessera::text::tokenizer::Tokenizer;
+use tessera::verifier::key::ModelKey;
 use tessera_verdict::claim::Claim;
-use tessera_verifier::key::ModelKey;
 
 /// A statement about a model with this tokenizer, or with none for a reason.
 pub fn claim_of(statement: &Statement, key: &ModelKey, tokenizer: Result<Option<&Tokenizer>, String>) -> Claim {

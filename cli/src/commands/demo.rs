@@ -4,31 +4,31 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{json, Value};
-use tessera::loaded::read_key;
+use tessera::circuits::chunk::Chunk;
+use tessera::circuits::statement::Lengths;
+use tessera::model::read_key;
 use tessera::plan::Task;
+use tessera::prover::prove;
+use tessera::quantise::Strategy;
+use tessera::quantised::directory::KEY_FILE;
+use tessera::quantised::generate::GenerateOptions;
 use tessera::setup::{setup, SetupOptions, SetupReport};
-use tessera_circuits::chunk::Chunk;
-use tessera_circuits::statement::Lengths;
-use tessera_model::directory::KEY_FILE;
-use tessera_model::generate::GenerateOptions;
-use tessera_prover::prove;
-use tessera_quantise::Strategy;
-use tessera_support::files::{self, AtomicDir};
-use tessera_support::progress::Progress;
-use tessera_text::tokenizer::Tokenizer;
+use tessera::support::files::{self, AtomicDir};
+use tessera::support::progress::Progress;
+use tessera::text::tokenizer::Tokenizer;
+use tessera::verifier::key::ModelKey;
+use tessera::verifier::verify::{verify_bytes, Verified};
+use tessera::{Model, PromptError};
 use tessera_verdict::rows::{bytes, seconds, width, Rows};
 use tessera_verdict::shown;
-use tessera_verifier::key::ModelKey;
-use tessera_verifier::verify::{verify_bytes, Verified};
 
-use super::budget::Allowance;
 use super::claim::claim_of;
-use super::planned::{open_planned, token_rows};
-use super::prompt::NO_TOKENIZER;
+use super::planned::token_rows;
 use super::report::phases_json;
 use super::setup::refusal;
 use crate::args::DemoArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
+use tessera::Allowance;
 
 /// The files of a bundled checkpoint.
 macro_rules! bundled {
@@ -80,7 +80,7 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
     let set_up = setup(&checkpoint, &model_dir, &options, progress).map_err(|e| refusal(e, &allowance))?;
     let setup_seconds = clock.elapsed().as_secs_f64();
 
-    let (model, _) = open_planned(&model_dir, None, |key, tokenizer| {
+    let (model, _) = Model::open_within::<Failure>(&model_dir, None, |key, tokenizer| {
         let prompt = tokenizer.map_or_else(|| Ok(Vec::new()), |tokenizer| tokenizer.encode(&args.prompt))?;
         let lengths = Lengths {
             rows: token_rows(key, prompt.len(), args.tokens)?,
@@ -90,7 +90,7 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
         Ok(Task::Prove { lengths, chunk })
     })?;
     let tokenizer = model.tokenizer.clone();
-    let tokenizer = tokenizer.as_ref().ok_or_else(|| Failure(NO_TOKENIZER.to_owned()))?;
+    let tokenizer = tokenizer.as_ref().ok_or_else(|| PromptError::NoTokenizer)?;
     let prompt = tokenizer.encode(&args.prompt)?;
     let clock = Instant::now();
     let report = prove(

@@ -4,37 +4,32 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{json, Map, Value};
+use tessera::circuits::statement::Statement;
 use tessera::plan::{Budget, Task};
-use tessera_circuits::statement::Statement;
-use tessera_model::forward::ForwardState;
-use tessera_model::generate::token_rows;
-use tessera_support::progress::Progress;
-use tessera_text::tokenizer::Tokenizer;
+use tessera::prompt::check_encoder;
+use tessera::quantised::forward::ForwardState;
+use tessera::quantised::generate::token_rows;
+use tessera::support::progress::Progress;
+use tessera::text::tokenizer::Tokenizer;
+use tessera::verifier::key::ModelKey;
+use tessera::{Model, PromptIds};
 use tessera_verdict::rows::{seconds, Rows};
-use tessera_verifier::key::ModelKey;
 
 use super::claim::claim_of;
-use super::planned::open_planned;
-use super::prompt::{Prompt, NO_EMBEDDING, NO_ENCODER, NO_TOKENIZER};
+use super::prompt::{encoded, instead, rows, text_or_input};
 use super::report::{memory, saturated_rows, warnings};
 use crate::args::EmbedArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
 
 pub fn run(args: &EmbedArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     report(&args.model, args.memory, "embed", progress, |key, tokenizer| {
-        if !key.config.is_encoder() {
-            return Err(Failure(format!("{NO_ENCODER} (tessera generate, or prove --prompt)")));
-        }
-        if key.config.reranker().is_some() {
-            return Err(Failure(format!("{NO_EMBEDDING} (tessera rank)")));
-        }
-        match (&args.source.ids, &args.source.text) {
-            (Some(ids), _) => Ok(Prompt::of_ids(ids)),
-            (None, text) => {
-                let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--ids)")))?;
-                Prompt::of_text(text.as_deref().unwrap_or_default(), tokenizer)
-            }
-        }
+        let options = [" (tessera generate, or prove --prompt)", "", " (tessera rank)"];
+        check_encoder(key).map_err(|error| instead(error, options))?;
+        let prompt = match (&args.source.ids, &args.source.text) {
+            (Some(ids), _) => ids.0.clone().into(),
+            (None, text) => text_or_input(text.as_deref().unwrap_or_default())?.into(),
+        };
+        encoded(&prompt, key, tokenizer, " (--ids)")
     })
 }
 
@@ -44,11 +39,11 @@ pub(super) fn report(
     memory_limit: Option<Budget>,
     phase: &'static str,
     progress: &dyn Progress,
-    read: impl FnOnce(&ModelKey, Option<&Tokenizer>) -> Result<Prompt, Failure>,
+    read: impl FnOnce(&ModelKey, Option<&Tokenizer>) -> Result<PromptIds, Failure>,
 ) -> Result<Report, Failure> {
     progress.phase("open model", None);
-    let mut prompt = Prompt::default();
-    let (model, plan) = open_planned(path, memory_limit, |key, tokenizer| {
+    let mut prompt = PromptIds::default();
+    let (model, plan) = Model::open_within::<Failure>(path, memory_limit, |key, tokenizer| {
         prompt = read(key, tokenizer)?;
         let rows = token_rows(prompt.ids.len(), 1, key.config.context)?;
         Ok(Task::Generate { rows, logits: false })
@@ -75,8 +70,7 @@ pub(super) fn report(
     ] {
         json.insert(key.to_owned(), value);
     }
-    let text = prompt
-        .rows(claim.rows(Rows::default()))
+    let text = rows(&prompt, claim.rows(Rows::default()))
         .row("time", seconds(time))
         .row("peak memory", memory(plan.predicted_bytes()));
     let text = saturated_rows(text, &saturated);

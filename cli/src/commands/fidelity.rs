@@ -1,20 +1,20 @@
 //! `tessera fidelity`, and how the commands show the distance between a model and its checkpoint.
 
 use serde_json::json;
-use tessera::loaded::Model;
-use tessera_checkpoint::Checkpoint;
-use tessera_quantise::comparison::FidelityReport;
-use tessera_quantise::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
-use tessera_support::progress::Progress;
-use tessera_text::tokenizer::TokenizerFiles;
+use tessera::checkpoint::Checkpoint;
+use tessera::model::Model;
+use tessera::quantise::comparison::FidelityReport;
+use tessera::quantise::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
+use tessera::support::progress::Progress;
+use tessera::text::tokenizer::TokenizerFiles;
 use tessera_verdict::describe::{fidelity_json, fidelity_rows, figures_json, figures_rows};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 
-use super::given;
 use super::report::{saturated_rows, warnings};
 use crate::args::FidelityArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
+use tessera::given;
 
 pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     progress.phase("open models", None);

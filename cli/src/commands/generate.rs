@@ -1,18 +1,18 @@
 //! `tessera generate`.
 
 use serde_json::{json, Map, Value};
-use tessera::loaded::Model;
+use tessera::circuits::statement::{Lengths, Statement};
 use tessera::plan::Task;
-use tessera_circuits::statement::{Lengths, Statement};
-use tessera_model::forward::ForwardState;
-use tessera_model::generate::generate;
-use tessera_support::output::Output;
-use tessera_support::progress::Progress;
+use tessera::quantised::forward::ForwardState;
+use tessera::quantised::generate::generate;
+use tessera::support::output::Output;
+use tessera::support::progress::Progress;
+use tessera::{lengths, Model, PromptIds};
 use tessera_verdict::rows::{seconds, Rows};
 
 use super::claim::claim_of;
-use super::planned::{lengths, open_planned, output};
-use super::prompt::Prompt;
+use super::planned::output;
+use super::prompt::{prompt_ids, rows};
 use super::report::{memory, saturated_rows, warnings};
 use crate::args::GenerateArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
@@ -20,9 +20,9 @@ use crate::printer::{peak_rss_bytes, Failure, Report};
 pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let logits_out = args.logits_out.as_deref().map(output).transpose()?;
     progress.phase("open model", None);
-    let mut prompt = Prompt::default();
-    let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
-        prompt = Prompt::of(&args.prompt, key, tokenizer)?;
+    let mut prompt = PromptIds::default();
+    let (model, plan) = Model::open_within::<Failure>(&args.model, args.memory, |key, tokenizer| {
+        prompt = prompt_ids(&args.prompt, key, tokenizer)?;
         let Lengths { rows, .. } = lengths(key, prompt.ids.len(), args.length.tokens)?;
         let logits = logits_out.is_some();
         Ok(Task::Generate { rows, logits })
@@ -55,8 +55,7 @@ pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failu
     ] {
         json.insert(key.to_owned(), value);
     }
-    let text = prompt
-        .rows(claim.rows(Rows::default()))
+    let text = rows(&prompt, claim.rows(Rows::default()))
         .row(
             "speed",
             format!(

@@ -5,24 +5,24 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::{json, Value};
+use tessera::checkpoint::{mistaken_file, mistaken_folder, Checkpoint, Survey, GGUF_MAGIC};
+use tessera::circuits::model::ModelConfig;
 use tessera::lengths::{fewest_chunks, most_rows};
-use tessera::loaded::{key_tokenizer, Model};
+use tessera::model::{key_tokenizer, Model};
 use tessera::plan::Subject;
-use tessera_checkpoint::{mistaken_file, mistaken_folder, Checkpoint, Survey, GGUF_MAGIC};
-use tessera_circuits::model::ModelConfig;
-use tessera_model::directory::KEY_FILE;
-use tessera_quantise::Strategy;
-use tessera_support::files::{is_there, parent};
-use tessera_support::progress::Progress;
+use tessera::quantise::Strategy;
+use tessera::quantised::directory::KEY_FILE;
+use tessera::support::files::{is_there, parent};
+use tessera::support::progress::Progress;
+use tessera::verifier::codec::FileKind;
+use tessera::verifier::key::ModelKey;
+use tessera::verifier::proof::Proof;
 use tessera_verdict::describe::{dimensions, key_json, key_rows, proof_json, proof_rows};
 use tessera_verdict::input;
 use tessera_verdict::rows::{bytes, Rows};
 use tessera_verdict::shown;
-use tessera_verifier::codec::FileKind;
-use tessera_verifier::key::ModelKey;
-use tessera_verifier::proof::Proof;
 
-use super::given;
+use super::key;
 use super::predict::{keeps_codeword, Prediction};
 use super::recipe::against;
 use super::security;
@@ -198,7 +198,7 @@ fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
 }
 
 fn key(name: &str, content: &[u8], args: &InspectArgs) -> Result<Report, Failure> {
-    let key = ModelKey::from_bytes(content).map_err(|e| given::unusable_key(name, &e))?;
+    let key = ModelKey::from_bytes(content).map_err(|e| key::unusable_key(name, &e))?;
     let subject = Subject::of_key(&key, keeps_codeword(&key.config));
     let rows = Rows::default().path("model key", name.as_ref());
     let (rows, json) = describe_key(&key, name.as_ref(), &subject, args, rows)?;

@@ -1,16 +1,15 @@
 //! The commands: each turns its arguments into settings, makes one call and reports the result.
 
 mod bench;
-mod budget;
 mod chain;
 mod claim;
 mod demo;
 mod embed;
 mod fidelity;
 mod generate;
-mod given;
 mod inspect;
 mod interrupt;
+mod key;
 mod planned;
 mod predict;
 mod prompt;
@@ -26,7 +25,7 @@ mod work;
 
 use std::path::Path;
 
-use tessera_support::progress::Progress;
+use tessera::support::progress::Progress;
 
 use crate::args::Command;
 use crate::printer::{Failure, Report};

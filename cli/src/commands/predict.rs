@@ -1,14 +1,14 @@
 //! What a proof will cost, from the dimensions alone.
 
 use serde_json::{json, Value};
+use tessera::circuits::chunk::Chunk;
+use tessera::circuits::model::{ModelConfig, TILE};
+use tessera::circuits::shape::Shape;
 use tessera::plan::{Budget, Choices, Plan, Subject, Task};
+use tessera::prover::opening::params_for;
+use tessera::prover::opening::{Codeword, Tree};
+use tessera::quantised::tiles::tile_bytes;
 use tessera::setup::LARGE_CODEWORD;
-use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, TILE};
-use tessera_circuits::shape::Shape;
-use tessera_model::tiles::tile_bytes;
-use tessera_prover::opening::params_for;
-use tessera_prover::opening::{Codeword, Tree};
 use tessera_verdict::rows::{bytes, seconds, Rows};
 
 /// Seconds of a proof however small: proofs of work and the lookup tables.

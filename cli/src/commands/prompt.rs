@@ -4,12 +4,13 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use tessera_circuits::model::ModelConfig;
-use tessera_text::chat::{self, ChatTemplate, Choice, Conversation};
-use tessera_text::tokenizer::Tokenizer;
+use tessera::prompt::{check_encoder, check_reranker, PromptError};
+use tessera::text::chat::{self, question, Choice, Conversation};
+use tessera::text::tokenizer::Tokenizer;
+use tessera::verifier::key::ModelKey;
+use tessera::{Error, Prompt, PromptIds};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
-use tessera_verifier::key::ModelKey;
 
 use crate::args::{Ids, PromptArgs};
 use crate::printer::Failure;
@@ -19,161 +20,111 @@ const FILE_BYTES: u64 = 1 << 24;
 /// What stands for standard input.
 const STDIN: &str = "-";
 
-pub const NO_ENCODER: &str = "the model is no encoder: it generates tokens and makes no vectors";
-pub const NO_RERANKER: &str = "the model is no reranker: it makes no scores of a query and a document";
-pub const NO_EMBEDDING: &str = "the model is a reranker: it makes scores of a query and a document, and no embeddings";
-/// Why a text is not enough.
-pub const NO_TOKENIZER: &str = "the model has no tokenizer, so texts must be given as token ids";
-
-/// A prompt.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prompt {
-    pub ids: Vec<u32>,
-    /// Special tokens that messages spell; they were encoded as text.
-    pub spelled: Vec<String>,
-    /// Notes for the user about the ids, for example that a text was cut.
-    pub notes: Vec<String>,
+/// The ids of the prompt that the arguments give.
+pub fn prompt_ids(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<PromptIds, Failure> {
+    let source = &args.source;
+    let embeds = source.embed.is_some() || source.embed_ids.is_some();
+    let ranks = source.rank.is_some() || source.rank_ids.is_some();
+    let checked = match (embeds, ranks) {
+        (true, _) => check_encoder(key),
+        (_, true) => check_reranker(key),
+        _ => Ok(()),
+    };
+    checked.map_err(|error| instead(error, [" (--prompt)", " (--embed or --prompt)", " (--rank)"]))?;
+    let ids = match (embeds, ranks) {
+        (true, _) => " (--embed-ids)",
+        (_, true) => " (--rank-ids)",
+        _ => " (--prompt-ids)",
+    };
+    encoded(&prompt(args)?, key, tokenizer, ids)
 }
 
-impl Prompt {
-    /// Reads and encodes the prompt. Errors unless every id is one of the model.
-    pub fn of(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<Self, Failure> {
-        let prompt = Self::read(args, key, tokenizer)?;
-        let vocab = key.config.vocab;
-        if prompt.ids.is_empty() {
-            let empty =
-                "the prompt has no tokens: its text encodes to nothing, and a model needs a token to go on from";
-            return Err(Failure(empty.to_owned()));
-        }
-        match prompt.ids.iter().position(|id| *id as usize >= vocab) {
-            Some(at) => Err(Failure(format!(
-                "the prompt has the token id {} at position {at} (counted from 0), but the model's vocabulary ends at {}",
-                prompt.ids[at],
-                vocab.saturating_sub(1)
-            ))),
-            None => Ok(prompt),
-        }
-    }
-
-    fn read(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<Self, Failure> {
-        let source = &args.source;
-        if (source.embed.is_some() || source.embed_ids.is_some()) && !key.config.is_encoder() {
-            return Err(Failure(format!("{NO_ENCODER} (--prompt)")));
-        }
-        let ranks = key.config.reranker().is_some();
-        if (source.rank.is_some() || source.rank_ids.is_some()) && !ranks {
-            return Err(Failure(format!("{NO_RERANKER} (--embed or --prompt)")));
-        }
-        if (source.embed.is_some() || source.embed_ids.is_some()) && ranks {
-            return Err(Failure(format!("{NO_EMBEDDING} (--rank)")));
-        }
-        let ids = source.prompt_ids.as_ref().or(source.embed_ids.as_ref());
-        if let Some(given) = ids.or(source.rank_ids.as_ref()) {
-            return Ok(Self::of_ids(given));
-        }
-        if let Some(path) = &source.prompt_ids_file {
-            let text = read_text(path)?;
-            let parsed: Result<Ids, String> = text.parse();
-            return Ok(Self::of_ids(
-                &parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?,
-            ));
-        }
-        let ids = match (&source.embed, &source.rank) {
-            (Some(_), _) => "--embed-ids",
-            (_, Some(_)) => "--rank-ids",
-            (None, None) => "--prompt-ids",
-        };
-        let tokenizer = tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} ({ids})")))?;
-        if let Some(text) = &source.embed {
-            return Self::of_text(text, tokenizer);
-        }
-        if let Some([query, document]) = source.rank.as_deref() {
-            return Self::of_pair(query, document, &key.config, tokenizer);
-        }
-        let mut conversation = match (&source.messages, args.chat.chat) {
-            (Some(path), _) => Conversation {
-                messages: json_of(path, chat::messages)?,
-                tools: None,
-            },
-            (None, false) => return encoded(&source_text(args)?, tokenizer),
-            (None, true) => chat::question(args.chat.system.as_deref(), &source_text(args)?),
-        };
-        if let Some(path) = &args.chat.tools {
-            conversation.tools = Some(json_of(path, chat::tools)?);
-        }
-        Self::of_chat(args, &conversation, key, tokenizer)
-    }
-
-    /// Ids that are given.
-    pub fn of_ids(ids: &Ids) -> Self {
-        Self {
-            ids: ids.0.clone(),
-            ..Self::default()
-        }
-    }
-
-    /// A text, or what standard input has.
-    pub fn of_text(text: &str, tokenizer: &Tokenizer) -> Result<Self, Failure> {
-        match text {
-            STDIN => encoded(&read_text(Path::new(STDIN))?, tokenizer),
-            text => encoded(text, tokenizer),
-        }
-    }
-
-    /// A query and a document.
-    pub fn of_pair(query: &str, document: &str, config: &ModelConfig, tokenizer: &Tokenizer) -> Result<Self, Failure> {
-        Ok(Self {
-            ids: tokenizer.encode_pair(query, document, config)?,
-            ..Self::default()
-        })
-    }
-
-    fn of_chat(
-        args: &PromptArgs,
-        conversation: &Conversation,
-        key: &ModelKey,
-        tokenizer: &Tokenizer,
-    ) -> Result<Self, Failure> {
-        let choice = match (&args.chat.chat_template, &args.chat.chat_template_name) {
-            (Some(path), _) => Choice::Given(read_whole(path)?),
-            (None, Some(name)) => Choice::Named(name.clone()),
-            (None, None) => Choice::Own,
-        };
-        let template = ChatTemplate::new(&key.tokenizer_config, choice, conversation.tools.is_some())?;
-        let prompt = template.prompt(conversation, tokenizer)?;
-        Ok(Self {
-            ids: prompt.ids,
-            spelled: prompt.spelled,
-            notes: Vec::new(),
-        })
-    }
-
-    /// What the user should know of it.
-    pub fn rows(&self, rows: Rows) -> Rows {
-        let names: Vec<String> = self.spelled.iter().map(|text| shown::name(text)).collect();
-        let note = (!names.is_empty()).then(|| {
-            let names = names.join(" ");
-            format!("a message spells {names}: encoded as text, not as special tokens")
-        });
-        let notes = self.notes.iter().map(|note| shown::line(note));
-        notes.fold(rows.maybe("note", note), |rows, note| rows.row("note", note))
-    }
-}
-
-fn encoded(text: &str, tokenizer: &Tokenizer) -> Result<Prompt, Failure> {
-    let encoded = tokenizer.encode_text(text)?;
-    Ok(Prompt {
-        ids: encoded.ids,
-        notes: encoded.notes,
-        ..Prompt::default()
+/// The ids of a prompt; `ids` names the option that takes ids, for models without a tokenizer.
+pub fn encoded(
+    prompt: &Prompt,
+    key: &ModelKey,
+    tokenizer: Option<&Tokenizer>,
+    ids: &str,
+) -> Result<PromptIds, Failure> {
+    prompt.ids(key, tokenizer).map_err(|error| match error {
+        Error::Prompt(PromptError::NoTokenizer) => Failure(format!("{error}{ids}")),
+        error => error.into(),
     })
+}
+
+/// The error of a model that is asked for something that it does not do, with the options that ask for what it does: for models that
+/// generate, for encoders and for rerankers.
+pub fn instead(error: PromptError, [generator, encoder, reranker]: [&str; 3]) -> Failure {
+    let advice = match error {
+        PromptError::NoEncoder => generator,
+        PromptError::NoReranker => encoder,
+        PromptError::NoEmbedding => reranker,
+        _ => "",
+    };
+    Failure(format!("{error}{advice}"))
+}
+
+/// The prompt that the arguments give.
+fn prompt(args: &PromptArgs) -> Result<Prompt, Failure> {
+    let source = &args.source;
+    let ids = source.prompt_ids.as_ref().or(source.embed_ids.as_ref());
+    if let Some(Ids(given)) = ids.or(source.rank_ids.as_ref()) {
+        return Ok(given.clone().into());
+    }
+    if let Some(path) = &source.prompt_ids_file {
+        let parsed: Result<Ids, String> = read_text(path)?.parse();
+        let Ids(ids) = parsed.map_err(|e| Failure(format!("{}: {e}", path.display())))?;
+        return Ok(ids.into());
+    }
+    if let Some(text) = &source.embed {
+        return Ok(text_or_input(text)?.into());
+    }
+    if let Some([query, document]) = source.rank.as_deref() {
+        let (query, document) = (query.clone(), document.clone());
+        return Ok(Prompt::Pair { query, document });
+    }
+    let mut conversation = match (&source.messages, args.chat.chat) {
+        (Some(path), _) => Conversation {
+            messages: json_of(path, chat::messages)?,
+            tools: None,
+        },
+        (None, false) => return Ok(source_text(args)?.into()),
+        (None, true) => question(args.chat.system.as_deref(), &source_text(args)?),
+    };
+    if let Some(path) = &args.chat.tools {
+        conversation.tools = Some(json_of(path, chat::tools)?);
+    }
+    let template = match (&args.chat.chat_template, &args.chat.chat_template_name) {
+        (Some(path), _) => Choice::Given(read_whole(path)?),
+        (None, Some(name)) => Choice::Named(name.clone()),
+        (None, None) => Choice::Own,
+    };
+    Ok(Prompt::Chat { conversation, template })
+}
+
+/// Rows about a prompt that the user should know of.
+pub fn rows(prompt: &PromptIds, rows: Rows) -> Rows {
+    let names: Vec<String> = prompt.spelled.iter().map(|text| shown::name(text)).collect();
+    let note = (!names.is_empty()).then(|| {
+        let names = names.join(" ");
+        format!("a message spells {names}: encoded as text, not as special tokens")
+    });
+    let notes = prompt.notes.iter().map(|note| shown::line(note));
+    notes.fold(rows.maybe("note", note), |rows, note| rows.row("note", note))
+}
+
+/// A text, or the text of standard input.
+pub fn text_or_input(text: &str) -> Result<String, Failure> {
+    match text {
+        STDIN => read_text(Path::new(STDIN)),
+        text => Ok(text.to_owned()),
+    }
 }
 
 /// The text of `--prompt` or `--prompt-file`.
 fn source_text(args: &PromptArgs) -> Result<String, Failure> {
     match (&args.source.prompt, &args.source.prompt_file) {
-        (Some(text), _) if text == STDIN => read_text(Path::new(STDIN)),
-        (Some(text), _) => Ok(text.clone()),
+        (Some(text), _) => text_or_input(text),
         (None, Some(path)) => read_text(path),
         (None, None) => Err(Failure("no prompt is given".to_owned())),
     }

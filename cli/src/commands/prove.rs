@@ -3,16 +3,17 @@
 use std::time::Instant;
 
 use serde_json::{json, Map, Value};
+use tessera::circuits::chunk::Chunk;
 use tessera::plan::Task;
-use tessera_circuits::chunk::Chunk;
-use tessera_prover::prove_in_context;
-use tessera_support::progress::Progress;
+use tessera::prover::prove_in_context;
+use tessera::support::progress::Progress;
+use tessera::{lengths, Model, PromptIds};
 use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::{add_context, shown};
 
 use super::claim::claim_of;
-use super::planned::{lengths, model_files, open_planned, output_beside};
-use super::prompt::Prompt;
+use super::planned::{model_files, output_beside};
+use super::prompt::{prompt_ids, rows};
 use super::report::{
     choices_json, memory, phases_json, phases_text, saturated_rows, traffic_json, traffic_text, warnings,
 };
@@ -26,9 +27,9 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
     }
     let out = output_beside(&args.out, model_files(&args.model))?;
     progress.phase("open model", None);
-    let mut prompt = Prompt::default();
-    let (model, plan) = open_planned(&args.model, args.memory, |key, tokenizer| {
-        prompt = Prompt::of(&args.prompt, key, tokenizer)?;
+    let mut prompt = PromptIds::default();
+    let (model, plan) = Model::open_within::<Failure>(&args.model, args.memory, |key, tokenizer| {
+        prompt = prompt_ids(&args.prompt, key, tokenizer)?;
         // Before anything is said of memory, which does not help.
         let lengths = lengths(key, prompt.ids.len(), args.length.tokens)?;
         security::check_whole(key, lengths)?;
@@ -65,8 +66,7 @@ pub fn run(args: &ProveArgs, progress: &dyn Progress, quiet: bool) -> Result<Rep
         json.insert(key.to_owned(), value);
     }
     let proof_bytes = bytes(report.bytes.len() as u64);
-    let text = prompt
-        .rows(claim.rows(Rows::default()))
+    let text = rows(&prompt, claim.rows(Rows::default()))
         .row("model", model.id)
         .maybe("context", args.context)
         .row("proof", format!("{}, {proof_bytes}", shown::path(&args.out)))

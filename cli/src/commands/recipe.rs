@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use serde_json::json;
-use tessera::loaded::read_key;
+use tessera::model::read_key;
 use tessera::setup::{recompute, Agreement};
-use tessera_support::progress::Progress;
+use tessera::support::progress::Progress;
 use tessera_verdict::rows::Rows;
 
-use super::budget::{mapped, Allowance};
 use super::setup::refusal;
 use crate::args::InspectArgs;
 use crate::printer::{Failure, Report, Status};
+use tessera::{mapped, Allowance};
 
 /// Makes the model of a key again from a checkpoint, and says what agrees. Exit status 1 if the model is another one.
 pub fn against(

@@ -2,10 +2,10 @@
 
 use serde_json::{json, Map, Value};
 use tessera::plan::Plan;
-use tessera_model::forward::Saturations;
-use tessera_model::passes::Traffic;
-use tessera_model::weights::Residency;
-use tessera_quantise::explain;
+use tessera::quantise::explain;
+use tessera::quantised::forward::Saturations;
+use tessera::quantised::passes::Traffic;
+use tessera::quantised::weights::Residency;
 
 use tessera_verdict::rows::{bytes, seconds, Rows};
 
@@ -101,7 +101,7 @@ pub(super) fn saturated_rows(rows: Rows, saturated: &Saturations) -> Rows {
 
 #[cfg(test)]
 mod tests {
-    use tessera_model::forward::Saturation;
+    use tessera::quantised::forward::Saturation;
 
     use super::*;
 

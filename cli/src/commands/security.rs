@@ -1,11 +1,11 @@
 //! What the security of proofs allows: how many tokens in one piece, and how many chunks for more.
 
+use tessera::circuits::chunk::Chunk;
+use tessera::circuits::statement::Lengths;
 use tessera::lengths::{fewest_chunks, most_rows};
-use tessera_circuits::chunk::Chunk;
-use tessera_circuits::statement::Lengths;
-use tessera_verifier::key::ModelKey;
-use tessera_verifier::ledger::security_bits;
-use tessera_verifier::policy::MIN_BITS;
+use tessera::verifier::key::ModelKey;
+use tessera::verifier::ledger::security_bits;
+use tessera::verifier::policy::MIN_BITS;
 
 use crate::printer::Failure;
 

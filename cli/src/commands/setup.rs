@@ -3,19 +3,20 @@
 use std::time::Instant;
 
 use serde_json::json;
+use tessera::quantise::{QuantiseOptions, Strategy};
 use tessera::setup::{partial_dir, rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
-use tessera_quantise::{QuantiseOptions, Strategy};
-use tessera_support::progress::Progress;
+use tessera::support::progress::Progress;
+use tessera::verifier::suite::Suite;
 use tessera_verdict::describe::{fidelity_json, fidelity_rows};
 use tessera_verdict::rows::{bytes, count, seconds, Rows};
 use tessera_verdict::shown;
-use tessera_verifier::suite::Suite;
 
-use super::budget::{mapped, Allowance};
+use super::interrupt;
 use super::report::{memory, phases_json, phases_text};
-use super::{given, interrupt};
 use crate::args::SetupArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
+use tessera::given;
+use tessera::{mapped, Allowance};
 
 pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let Some(checkpoint) = &args.checkpoint else {
@@ -96,7 +97,7 @@ fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
 /// A refusal for memory says where the limit is from.
 pub fn refusal(error: SetupError, allowance: &Allowance) -> Failure {
     match error {
-        SetupError::Memory(_) => allowance.refusal(error),
+        SetupError::Memory(_) => allowance.refusal(error).into(),
         error => error.into(),
     }
 }

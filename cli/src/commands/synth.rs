@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera_checkpoint::families::Description;
-use tessera_support::progress::Progress;
-use tessera_synthetic::{write_shape, PublicShape};
+use tessera::checkpoint::families::Description;
+use tessera::support::progress::Progress;
+use tessera::synthetic::{write_shape, PublicShape};
 use tessera_verdict::describe::dimensions;
 use tessera_verdict::rows::{seconds, Rows};
 

@@ -4,24 +4,24 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::Value;
-use tessera::loaded::{key_id, key_tokenizer};
-use tessera_circuits::model::ModelConfig;
-use tessera_text::tokenizer::Tokenizer;
+use tessera::circuits::model::ModelConfig;
+use tessera::model::{key_id, key_tokenizer};
+use tessera::text::tokenizer::Tokenizer;
+use tessera::verifier::verify::verify_bytes;
+use tessera::PromptError;
 use tessera_verdict::expected::Expected;
 use tessera_verdict::input;
 use tessera_verdict::{mistaken, Status as Decision, Verdict};
-use tessera_verifier::verify::verify_bytes;
 
 use super::claim::claim_of;
-use super::given;
-use super::prompt::{NO_RERANKER, NO_TOKENIZER};
+use super::key;
 use crate::args::VerifyArgs;
 use crate::printer::{Failure, Report, Status};
 
 pub fn run(args: &VerifyArgs) -> Result<Report, Failure> {
     input::once([args.key.as_path(), &args.proof]).map_err(Failure)?;
     let (proof_name, key_name) = (input::name(&args.proof), input::name(&args.key));
-    let key = given::read_key(&args.key)?;
+    let key = key::read_key(&args.key)?;
     let id = key_id(&key, Path::new(&key_name))?;
     // The verdict is about ids: it does not need a tokenizer, unless something is expected of the text.
     let tokenizer = key_tokenizer(&key, Path::new(&key_name));
@@ -54,12 +54,13 @@ fn expected(
 ) -> Result<Expected, Failure> {
     let needed = || match tokenizer {
         Ok(tokenizer) => {
-            tokenizer.ok_or_else(|| Failure(format!("{NO_TOKENIZER} (--expect-prompt-ids, --expect-output-ids)")))
+            let none = PromptError::NoTokenizer;
+            tokenizer.ok_or_else(|| Failure(format!("{none} (--expect-prompt-ids, --expect-output-ids)")))
         }
         Err(reason) => Err(Failure(reason.clone())),
     };
     if args.expect_pair.is_some() && config.reranker().is_none() {
-        return Err(Failure(format!("{NO_RERANKER} (--expect-prompt)")));
+        return Err(Failure(format!("{} (--expect-prompt)", PromptError::NoReranker)));
     }
     let prompt = match (&args.expect_prompt, args.expect_pair.as_deref()) {
         (Some(text), _) => Some(needed()?.encode(text)?),

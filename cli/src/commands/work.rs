@@ -5,33 +5,34 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use serde_json::{json, Value};
+use tessera::circuits::chunk::Chunk;
+use tessera::circuits::statement::Lengths;
+use tessera::lengths;
 use tessera::lengths::fewest_chunks;
-use tessera::loaded::{key_tokenizer, read_key, Model};
+use tessera::model::{in_chunks, key_tokenizer, read_key, Model};
 use tessera::plan::{equal_parts, Budget, Plan, Subject, Task};
+use tessera::prover::prove_statement;
+use tessera::quantised::directory::KEY_FILE;
+use tessera::quantised::forward::Saturations;
+use tessera::support::output::Output;
+use tessera::support::progress::Progress;
+use tessera::verifier::key::ModelKey;
 use tessera::work::{self, core_sets, ChunkState, CpuWorker, Request, WorkDir, Worker};
-use tessera_circuits::chunk::Chunk;
-use tessera_circuits::statement::Lengths;
-use tessera_model::directory::KEY_FILE;
-use tessera_model::forward::Saturations;
-use tessera_prover::prove_statement;
-use tessera_support::output::Output;
-use tessera_support::progress::Progress;
 use tessera_verdict::rows::{bytes, count, seconds, Rows};
 use tessera_verdict::shown;
 use tessera_verdict::{add_context, mode};
-use tessera_verifier::key::ModelKey;
 
-use super::budget::{mapped, Allowance};
 use super::claim::claim_of;
-use super::given;
 use super::interrupt;
-use super::planned::{in_chunks, lengths, model_files, output, output_beside};
-use super::prompt::Prompt;
+use super::planned::{model_files, output, output_beside};
+use super::prompt::{prompt_ids, rows};
 use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
 use crate::printer::{peak_rss_bytes, Failure, Report};
 use crate::watch::Watch;
+use tessera::given;
+use tessera::{mapped, Allowance};
 
 /// `tessera prove --work`
 pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
@@ -45,7 +46,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
     let tokenizer = key_tokenizer(&key, &path)?;
-    let prompt = Prompt::of(&args.prompt, &key, tokenizer.as_ref())?;
+    let prompt = prompt_ids(&args.prompt, &key, tokenizer.as_ref())?;
     let lengths = lengths(&key, prompt.ids.len(), args.length.tokens)?;
     let allowance = share(args.memory, &args.model, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
@@ -69,7 +70,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     };
     report.json["spelled_special_tokens"] = json!(prompt.spelled);
     report.json["prompt_notes"] = json!(prompt.notes);
-    report.text.push_str(&prompt.rows(Rows::default()).to_string());
+    report.text.push_str(&rows(&prompt, Rows::default()).to_string());
     Ok(report)
 }
 
@@ -388,7 +389,7 @@ fn divide(
     security::check(key, &chunks, lengths)?;
     if given {
         let plan = subject.plan_chunks(lengths, &chunks, budget).map_err(|error| {
-            let Failure(text) = allowance.refusal(error);
+            let text = allowance.refusal(error).to_string();
             Failure(text + &in_chunks(key, subject, lengths, budget))
         })?;
         return Ok((layers, plan));

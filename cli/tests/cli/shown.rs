@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{json, Value};
 use tempfile::tempdir;
-use tessera::loaded::Model;
+use tessera::model::Model;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::prove;
 use tessera_support::progress::Silent;

@@ -7,7 +7,7 @@
 
 use std::path::Path;
 
-use tessera::loaded::Model;
+use tessera::model::Model;
 use tessera_checkpoint::Checkpoint;
 use tessera_circuits::semantics::arg_max;
 use tessera_float::precision::Precision;

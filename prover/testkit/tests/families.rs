@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera::loaded::Model;
+use tessera::model::Model;
 use tessera::setup::{setup, SetupOptions};
 use tessera_checkpoint::families::FAMILIES;
 use tessera_checkpoint::{gguf_architectures, Checkpoint, CheckpointError};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tessera::loaded::Model;
+use tessera::model::Model;
 use tessera::setup::{setup, CodewordCache, SetupOptions, SetupReport};
 use tessera_checkpoint::Checkpoint;
 use tessera_model::generate::GenerateOptions;

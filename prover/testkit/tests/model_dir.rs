@@ -8,10 +8,10 @@ use std::process::Command;
 
 use tessera_checkpoint::Checkpoint;
 use tessera_model::directory::{load_model, write_model};
-use tessera_text::tokenizer::TokenizerFiles;
 use tessera_model::forward::ForwardState;
 use tessera_quantise::Strategy;
 use tessera_testkit::{golden, quantised, FIXTURE};
+use tessera_text::tokenizer::TokenizerFiles;
 
 // `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]

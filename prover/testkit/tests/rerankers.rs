@@ -7,7 +7,7 @@ use std::process::Command;
 use serde::Deserialize;
 use serde_json::{json, Value};
 use tempfile::TempDir;
-use tessera::loaded::Model;
+use tessera::model::Model;
 use tessera::setup::{setup, SetupOptions};
 use tessera_checkpoint::{tensors, Checkpoint, CheckpointError};
 use tessera_circuits::model::{MatmulKind, Reranker, WeightFormat};

@@ -5,7 +5,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
-use tessera::loaded::Model;
+use tessera::model::Model;
 use tessera::setup::{rebuild_cache, recompute, setup, CodewordCache, SetupError, SetupOptions, SetupReport};
 use tessera_model::directory::{CODEWORD_FILE, TREE_FILE};
 use tessera_model::generate::GenerateOptions;

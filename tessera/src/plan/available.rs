@@ -1,5 +1,6 @@
-//! How much memory this process may still take, as the system tells it: the machine's, that of the control groups that the
-//! process is in (of both versions), and its limit of address space. All three are files, which tests make up.
+//! How much memory this process may still take, as the system tells it: what the machine has, what the process's
+//! control groups (of both versions) leave, and what its limit of address space leaves. All three are files, which
+//! tests make up.
 
 use std::fmt;
 use std::fs;
@@ -10,11 +11,12 @@ const THREAD: u64 = 4 << 20;
 /// From here on a limit is none; the first version of control groups says "unlimited" as a large number.
 const UNLIMITED: u64 = 1 << 60;
 
-/// What leaves the least memory.
+/// The limit that leaves the least memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
+    /// The memory that the machine has available.
     Machine,
-    /// A control group, by its directory.
+    /// The limit of a control group, named by its directory.
     Group(PathBuf),
 }
 
@@ -30,17 +32,19 @@ impl fmt::Display for Bound {
 /// Memory that can be taken without more of it being freed elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Available {
+    /// Bytes that can be taken.
     pub bytes: u64,
+    /// The limit that `bytes` comes from, the tightest of all.
     pub bound: Bound,
 }
 
 impl Available {
-    /// What there is now; none where the system does not tell.
+    /// Reads from the system how much is available now; `None` where the system does not tell.
     pub fn now() -> Option<Self> {
         Self::under(Path::new("/"))
     }
 
-    /// The same with the files of the system under `root`.
+    /// Does what [`Self::now`] does, with the files of the system under `root`.
     fn under(root: &Path) -> Option<Self> {
         let machine = field(&root.join("proc/meminfo"), "MemAvailable:").map(|bytes| Self {
             bytes,
@@ -51,8 +55,8 @@ impl Available {
     }
 }
 
-/// Address space that this process may still take on `threads` more threads if it maps files of `mapped` bytes beside;
-/// none where there is no limit.
+/// Bytes of address space that this process may still take if it starts `threads` more threads and maps files of
+/// `mapped` bytes; `None` where there is no limit.
 pub fn address_space(mapped: u64, threads: usize) -> Option<u64> {
     address_space_under(Path::new("/"), mapped, threads)
 }
@@ -79,11 +83,11 @@ fn field(path: &Path, name: &str) -> Option<u64> {
 struct Hierarchy {
     mounted: PathBuf,
     group: PathBuf,
-    /// Of the second version.
+    /// Whether it is of the second version.
     unified: bool,
 }
 
-/// What every control group leaves that this process is in, from its own up to the one that is mounted.
+/// Memory that each control group of this process leaves, from the process's own up to the one that is mounted.
 fn groups(root: &Path) -> Vec<Available> {
     let text = |name: &str| fs::read_to_string(root.join(name)).unwrap_or_default();
     let (own, mounts) = (text("proc/self/cgroup"), text("proc/self/mountinfo"));
@@ -139,7 +143,8 @@ fn member(line: &str, unified: bool) -> Option<PathBuf> {
     own.then(|| group.into())
 }
 
-/// What a control group leaves of its limit; none without a limit. Pages of files that are not in use can be freed.
+/// Bytes that a control group leaves of its limit; `None` without a limit. Pages of files that are not in use count as
+/// free.
 fn left(dir: &Path, unified: bool) -> Option<u64> {
     let number = |name: &str| {
         let text = fs::read_to_string(dir.join(name)).ok()?;
@@ -208,7 +213,7 @@ mod tests {
         assert_eq!(Available::under(tempfile::tempdir().unwrap().path()), None);
     }
 
-    /// The tightest group decides, wherever above the process it is: a job's limit is often that of its parent.
+    /// The tightest group decides, wherever above the process it is: a job is often limited by its parent group.
     #[test]
     fn every_group_above_the_process_counts() {
         let mut files = vec![

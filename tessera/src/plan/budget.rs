@@ -1,19 +1,19 @@
-//! Amounts of memory: what a user may say, and what the machine has.
+//! Amounts of memory, as users write them.
 
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
 use thiserror::Error;
 
-/// Part of the available memory that is used where no budget is given, in percent.
+/// Percentage of the available memory that is used where no budget is given.
 pub const DEFAULT_PERCENT: u64 = 80;
 
-/// A budget of resident memory in bytes. Written as a number with a unit of powers of 1000 (`500MB`) or 1024 (`4GiB`, or
-/// `4G` for short), or without one.
+/// A budget of resident memory in bytes. As text, it is a number with a unit of powers of 1000 (`500MB`) or of 1024
+/// (`4GiB`, or `4G` for short), or a number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Budget(pub u64);
 
-/// A text that is no amount of memory.
+/// A text that is not an amount of memory.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[error("{text:?} is no amount of memory: a positive number of bytes, or with one of the units {}", UNITS.map(|(name, _)| name).join(", "))]
 pub struct BudgetError {
@@ -46,14 +46,15 @@ const WRITTEN: [(&str, u64); 5] = [
 ];
 
 impl Budget {
-    /// The budget where none is given: four fifths of what is available.
+    /// The budget where none is given: [`DEFAULT_PERCENT`] percent of `available` bytes.
     pub const fn of_available(available: u64) -> Self {
         Self(available / 100 * DEFAULT_PERCENT)
     }
 }
 
 impl Display for Budget {
-    /// As it can be given again: exactly where it is so many units, otherwise with three digits, rounded up.
+    /// Writes the budget so that it parses again: exactly if it is a whole number of some unit, otherwise rounded up to
+    /// three digits.
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Self(bytes) = *self;
         let whole = |(_, unit): &&(&str, u64)| bytes >= *unit && bytes.is_multiple_of(*unit) && bytes / unit < 10_000;

@@ -1,9 +1,9 @@
-//! What a plan decides, and what it is about.
+//! The choices of a plan, and its phases.
 
 use tessera_model::weights::Residency;
 use tessera_prover::opening::Split;
 
-/// What a plan decides.
+/// The choices that a plan makes to stay within its budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choices {
     /// How much of the weights stays in memory.
@@ -13,7 +13,7 @@ pub struct Choices {
 }
 
 impl Default for Choices {
-    /// Everything in memory.
+    /// Keeps everything in memory, which is fastest.
     fn default() -> Self {
         Self {
             residency: Residency::Keep,
@@ -22,11 +22,11 @@ impl Default for Choices {
     }
 }
 
-/// A phase and its predicted peak.
+/// A phase of a task, with its predicted peak of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phase {
-    /// As reports call it.
+    /// Name of the phase in reports.
     pub name: &'static str,
-    /// Resident bytes, all that is held from earlier phases included.
+    /// Predicted peak of resident memory in bytes, with all that earlier phases leave in memory.
     pub bytes: u64,
 }

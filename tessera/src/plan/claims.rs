@@ -1,4 +1,4 @@
-//! What the sumcheck over the linear claims takes: counted on the claims of a statement of the same shape.
+//! Memory that the sumcheck over the linear claims takes, counted on the claims of a statement of the same shape.
 
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
@@ -18,8 +18,8 @@ use tessera_circuits::wiring::{Points, Public};
 
 use tessera_prover::claims as split;
 
-/// Parameters of the dimensions of `config`; their values do not matter, but for which channels have an exponent, and that
-/// weights differ which do so in most models.
+/// Makes parameters with the dimensions of `config`. Their values do not matter, except that the right channels have an
+/// exponent, and that weights differ which do so in most models.
 fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
     let shifts = |kind: MatmulKind, period: usize| {
         let (_, outputs) = config.dims(kind);

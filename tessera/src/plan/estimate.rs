@@ -1,5 +1,5 @@
-//! Resident bytes of every phase of a statement, added up from the tables that the phase holds. What is counted here
-//! follows `prove/src/lib.rs` and what it calls; a test compares it with measured peaks.
+//! Resident bytes of every phase of a statement, added up from the tables that the phase holds. The sums
+//! follow `prove/src/lib.rs` and what it calls; a test compares them with measured peaks.
 
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;
@@ -25,8 +25,8 @@ use tessera_quantise::feedback_bytes;
 
 /// The program, its threads, and a key without its tokenizer.
 const FIXED: u64 = 40 << 20;
-/// Memory of a tokenizer for each byte of its file: as it is read, and afterwards. Measured of one with 262,144 tokens and 513,511
-/// merges, 14.3 MB.
+/// Memory of a tokenizer for each byte of its file: while it is read, and afterwards. Measured on a tokenizer of 14.3
+/// MB, with 262,144 tokens and 513,511 merges.
 const READING_TOKENIZER: u64 = 36;
 const TOKENIZER: u64 = 15;
 /// Bytes of a cell of a column.
@@ -41,12 +41,12 @@ const BAND_SUMS: u64 = 1024;
 const COMBINE: u64 = 16 << 20;
 /// The STARK from its first commitment on: tables and counts of `2^16` rows, their extensions, trees and twiddles.
 const TABLES: u64 = 104 << 20;
-/// What its proof holds beside: the other columns, quotients, layers and their trees.
+/// Memory that proving the STARK takes in addition: the other columns, quotients, layers and their trees.
 const STARK: u64 = 80 << 20;
 /// Tables of a product sumcheck that are copied at once, as instances become packed.
 const COPIES: usize = 2;
 
-/// What a plan depends on.
+/// The facts about a model that a plan depends on, as in [`Subject`](super::Subject).
 #[derive(Clone, Debug)]
 pub(super) struct Model<'a> {
     pub config: &'a ModelConfig,
@@ -74,7 +74,7 @@ impl Model<'_> {
         }
     }
 
-    /// What is in memory as soon as the model is open.
+    /// Bytes that are in memory as soon as the model is open.
     fn open(&self) -> u64 {
         FIXED + TOKENIZER * self.tokenizer + 2 * Tree::file_len(&self.commitment)
     }
@@ -138,12 +138,12 @@ impl Activations {
         }
     }
 
-    /// What is held from the commitment on.
+    /// Bytes that are held from the commitment on.
     fn committed(&self) -> u64 {
         self.columns + 2 * Tree::file_len(&self.params) + TABLES
     }
 
-    /// What encoding a batch of columns holds beside.
+    /// Bytes that encoding a batch of columns holds in addition.
     fn encoding(&self) -> u64 {
         let length = 1u64 << self.params.log_message;
         let (twiddles, making) = code_twiddles(&self.params);
@@ -157,7 +157,8 @@ fn columns(shape: &Shape, part: Part) -> u64 {
     (CELL * shape.columns(part) as u64) << shape.log_rows(part)
 }
 
-/// What a forward pass of a chunk records for a part alone, as [`Witness::forget`](tessera_model::forward::Witness::forget) has it.
+/// Bytes that a forward pass of a chunk records for one part alone, the ones that
+/// [`Witness::forget`](tessera_model::forward::Witness::forget) frees.
 fn recorded(shape: &Shape, part: Part) -> u64 {
     let (c, rows) = (&shape.config, 1u64 << shape.token);
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
@@ -273,13 +274,13 @@ fn code_twiddles(params: &CommitmentParams) -> (u64, u64) {
     (2 * WORD * points, 5 * WORD * points)
 }
 
-/// What encoding a batch of columns holds.
+/// Bytes that encoding a batch of columns holds.
 fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
     let length = 1u64 << params.log_message;
     32 * length + ((64 * length) >> choices.split.log())
 }
 
-/// What the opening of some bands of the weights and of all activations holds: the combined messages, the oracles of their
+/// Bytes that opening some bands of the weights and all activations holds: the combined messages, the oracles of their
 /// sum, and the opened rows.
 fn opening(model: &Model<'_>, activations: &Activations, bands: u64, residency: Residency) -> u64 {
     let (weights, units) = (&model.commitment, &activations.params);
@@ -321,7 +322,7 @@ fn opened_rows(params: &CommitmentParams) -> u64 {
     queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2
 }
 
-/// What folding holds beside the message: twiddles, messages that are left, and oracles.
+/// Bytes that folding holds in addition to the message: twiddles, messages that are left, and oracles.
 fn folding(params: &CommitmentParams) -> u64 {
     let message = SECURE << params.log_folded();
     let (twiddles, making) = code_twiddles(params);
@@ -333,8 +334,8 @@ fn folding(params: &CommitmentParams) -> u64 {
         .max(twiddles + message / 2 + oracles(params))
 }
 
-/// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in the
-/// float model, which takes so many rows through a layer at once.
+/// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in
+/// the float model, which takes so many rows through a layer at once.
 fn float(c: &ModelConfig, tokens: usize) -> (u64, u64) {
     let (q, kv, rows) = (c.heads * c.head_dim, c.kv_heads * c.head_dim, tokens.min(GROUP_ROWS));
     let tensors = c.matmuls().into_iter().map(|m| 4 * (m.in_dim * m.out_dim) as u64);
@@ -343,8 +344,8 @@ fn float(c: &ModelConfig, tokens: usize) -> (u64, u64) {
     (tensors.max().unwrap_or(0), bytes)
 }
 
-/// What the rotation of the stream adds to a set-up: the largest matrix that is transposed, and the turned rows of a state.
-/// Weights of two bytes are not rotated, unless a program of its own asks for it.
+/// Bytes that rotating the stream adds to a set-up: the largest matrix that is transposed, and the turned rows of a
+/// state. Weights of two bytes are not rotated, unless another program asks this library for it.
 fn turned(model: &Model<'_>, tokens: usize) -> u64 {
     if model.format != WeightFormat::Int8 {
         return 0;

@@ -1,6 +1,6 @@
 //! How much memory a proof, a text or a set-up needs, phase by phase, and how to stay within a budget: decided before
-//! any work. A plan chooses what it can do without (weights in memory, long blocks of the
-//! codeword) and refuses a budget that nothing fits.
+//! any work. A plan chooses what it can do without (weights in memory, long blocks of the codeword) and refuses a
+//! budget that nothing fits.
 
 pub mod available;
 mod budget;
@@ -29,51 +29,74 @@ use tessera_model::weights::Residency;
 use tessera_prover::opening::Split;
 use tessera_support::arena;
 
-/// Part of a prediction that a budget must have beyond it, in percent.
+/// Percentage of a prediction that a budget must have beyond it.
 const MARGIN_PERCENT: u64 = 10;
 /// Bytes of a window in which streamed weights are read, from the fastest on.
 const WINDOWS: [usize; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
 
-/// What a plan depends on.
+/// The model that a plan is for: every fact about it that its memory depends on.
 #[derive(Clone, Debug)]
 pub struct Subject {
+    /// Architecture of the model.
     pub config: ModelConfig,
+    /// Format in which the model stores a weight.
     pub format: WeightFormat,
-    /// Exponents of the channels of the residual stream, as in the parameters.
+    /// Exponents of the residual stream's channels, as in the parameters; empty if there are none or the model is not
+    /// set up yet.
     pub exponents: Vec<u8>,
-    /// How accumulators are claimed.
+    /// Number of limbs in which each kind of matmul claims its accumulators.
     pub limbs: LimbSet,
+    /// Shape of the weight commitment.
     pub commitment: CommitmentParams,
-    /// What is hashed with.
+    /// Hash suite of the commitment and of proofs.
     pub suite: Suite,
-    /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over them.
+    /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over the weights.
     pub codeword_file: bool,
     /// Bytes of the tokenizer's file; 0 if the model has none.
     pub tokenizer: usize,
 }
 
-/// What is to be done.
+/// A task that takes memory, and the numbers that its memory depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// A proof of a chunk of a statement of these lengths. The whole text is generated before.
-    Prove { lengths: Lengths, chunk: Chunk },
-    /// A text of this many token rows, perhaps with the logits of all of them.
-    Generate { rows: usize, logits: bool },
-    /// A set-up with this many tokens of calibration text.
-    Setup { tokens: usize },
-    /// A comparison with the float model on this many tokens of text, in windows of `window` tokens at most.
-    Compare { tokens: usize, window: usize },
+    /// Generates the whole text, then proves a chunk of its statement.
+    Prove {
+        /// Token rows and output tokens of the whole statement.
+        lengths: Lengths,
+        /// The chunk to prove; all layers for a proof in one piece.
+        chunk: Chunk,
+    },
+    /// Generates a text.
+    Generate {
+        /// The most token rows that pass through the model, prompt and output together.
+        rows: usize,
+        /// Whether a further pass computes the logits of all rows.
+        logits: bool,
+    },
+    /// Sets a model up, or makes its commitment again.
+    Setup {
+        /// The most token rows that calibration has in memory at a time; 0 if only the commitment is made again.
+        tokens: usize,
+    },
+    /// Compares the model with the float model of its checkpoint.
+    Compare {
+        /// Tokens of all windows of text together.
+        tokens: usize,
+        /// Tokens of the longest window.
+        window: usize,
+    },
 }
 
-/// How a task is done, and what it needs.
+/// How a task is done, and how much memory it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
+    /// How weights and codeword are held in memory.
     pub choices: Choices,
-    /// In order.
+    /// The phases of the task in the order in which they run, each with its predicted peak.
     pub phases: Vec<Phase>,
 }
 
-/// No way to do a task within its budget.
+/// A budget within which a task cannot be done in any way. A budget of [`Self::smallest`] bytes or more helps.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[error(
     "a memory budget of {} is too small: {what} needs {} at least, {margin} % more than the {} predicted for its phase \
@@ -84,13 +107,15 @@ pub struct Plan {
     margin = MARGIN_PERCENT
 )]
 pub struct BudgetTooSmall {
-    /// What was to be done.
+    /// The task that was refused, in words: `this proof in one piece`, for example.
     pub what: &'static str,
+    /// The refused budget in bytes.
     pub budget: u64,
-    /// The smallest budget that works.
+    /// The smallest budget, in bytes, that works.
     pub smallest: u64,
+    /// Predicted peak of resident memory, in bytes, of the way that needs least.
     pub predicted: u64,
-    /// The phase that needs most.
+    /// Name of the phase that needs most.
     pub phase: &'static str,
 }
 
@@ -100,7 +125,7 @@ impl Plan {
         arena::held(self.phases.iter().map(|p| p.bytes).max().unwrap_or(0))
     }
 
-    /// Why a budget that this plan, the smallest, does not fit is refused.
+    /// The error for a budget that even this plan, the smallest, does not fit.
     fn refusal(&self, what: &'static str, budget: u64) -> BudgetTooSmall {
         BudgetTooSmall {
             what,
@@ -111,20 +136,20 @@ impl Plan {
         }
     }
 
-    /// The smallest budget that this plan fits.
+    /// The smallest budget, in bytes, that this plan fits.
     pub fn budget_bytes(&self) -> u64 {
         let predicted = self.predicted_bytes();
         predicted + (predicted * MARGIN_PERCENT).div_ceil(100)
     }
 }
 
-/// `of` layers in `chunks` parts that differ by one at most.
+/// Divides `of` layers into `chunks` parts whose lengths differ by one at most.
 pub fn equal_parts(of: usize, chunks: usize) -> Vec<usize> {
     (0..chunks).map(|i| (i + 1) * of / chunks - i * of / chunks).collect()
 }
 
 impl Subject {
-    /// A model directory with this key.
+    /// The subject for a model directory with this key, with or without a codeword file.
     pub fn of_key(key: &ModelKey, codeword_file: bool) -> Self {
         Self {
             config: key.config.clone(),
@@ -138,12 +163,12 @@ impl Subject {
         }
     }
 
-    /// The model directory `dir`, whose key is `key`.
+    /// The subject for the model directory `dir`, whose key is `key`.
     pub fn of_dir(key: &ModelKey, dir: &Path) -> Self {
         Self::of_key(key, dir.join(CODEWORD_FILE).exists())
     }
 
-    /// A model that is not set up yet, without tokenizer.
+    /// The subject for a model that is not set up yet, without tokenizer.
     pub fn of_config(config: &ModelConfig, format: WeightFormat, codeword_file: bool) -> Self {
         Self {
             config: config.clone(),
@@ -158,7 +183,7 @@ impl Subject {
         }
     }
 
-    /// What `task` needs with these choices.
+    /// The plan that does `task` with these choices.
     pub fn with_choices(&self, task: Task, choices: Choices) -> Plan {
         let model = estimate::Model {
             config: &self.config,
@@ -203,8 +228,8 @@ impl Subject {
         }
     }
 
-    /// The fastest way to prove every one of these chunks, one at a time, within `budget`, as the plan of the chunk that
-    /// needs most; any budget does without `budget`.
+    /// The fastest way to prove every one of these chunks, one at a time, within `budget` (`None`: without a limit). It
+    /// is returned as the plan of the chunk that needs most.
     pub fn plan_chunks(
         &self,
         lengths: impl Into<Lengths>,
@@ -248,7 +273,8 @@ impl Subject {
         Err(least.refusal("a chunk of this proof", budget))
     }
 
-    /// The largest chunks, as equal as can be and at least `fewest`, that fit `budget`.
+    /// Divides the layers into the largest chunks that fit `budget` (`None`: without a limit), as equal as can be and
+    /// `fewest` at least. Returns the number of layers of each, and their plan.
     pub fn divide(
         &self,
         lengths: impl Into<Lengths>,
@@ -269,7 +295,7 @@ impl Subject {
         Err(refused.unwrap_or_else(|| Plan::default().refusal("a model without layers", 0)))
     }
 
-    /// The plan that needs least.
+    /// The plan for `task` that needs least memory.
     pub fn smallest(&self, task: Task) -> Plan {
         let plans = self
             .ways(task)
@@ -279,7 +305,7 @@ impl Subject {
         least.unwrap_or_else(|| self.with_choices(task, Choices::default()))
     }
 
-    /// The fastest plan that fits `budget`; any fits none.
+    /// The fastest plan for `task` that fits `budget`; `None` is no limit.
     pub fn plan(&self, task: Task, budget: Option<Budget>) -> Result<Plan, BudgetTooSmall> {
         let mut plans = self
             .ways(task)

@@ -1,4 +1,4 @@
-//! Whether a key is that of a checkpoint: the model is made again by the key's recipe, and compared.
+//! Checks whether a key was made from a checkpoint: makes the model again by the key's recipe, and compares.
 
 use std::path::{Path, PathBuf};
 
@@ -12,25 +12,31 @@ use crate::plan::Budget;
 use tessera_quantise::texts::OWN_TEXT;
 use tessera_support::progress::Progress;
 
-/// Which parts of a key are those of a checkpoint.
+/// How a key compares, part by part, with the model that its recipe makes again from a checkpoint.
 #[derive(Clone, Debug)]
 pub struct Agreement {
     /// Id of the model that was made again.
     pub model_id: ModelId,
+    /// Whether the ids are equal; if so, all other parts are, except perhaps `fidelity` and `other_files`.
     pub id: bool,
+    /// Whether the architectures are equal.
     pub dimensions: bool,
+    /// Whether the integer parameters are equal.
     pub parameters: bool,
-    /// Shape and layout of the commitment.
+    /// Whether shape, layout and hash suite of the commitments are equal.
     pub commitment: bool,
+    /// Whether the Merkle roots of the weights are equal.
     pub weights_root: bool,
+    /// Whether the Merkle roots of the lookup tables are equal.
     pub tables_root: bool,
+    /// Whether the tokenizer's files are equal.
     pub tokenizer: bool,
-    /// Whether the figures of the comparison are those that the key says; `None` if it says none.
+    /// Whether the model made again is as close to its checkpoint as the key says; `None` if the key has no figures.
     pub fidelity: Option<bool>,
-    /// Names of files that the recipe lists and the checkpoint has otherwise or not at all, or the other way round;
-    /// `None` if the recipe lists none.
+    /// Names of files that only the recipe or only the checkpoint has, or that differ; `None` if the recipe lists no
+    /// files.
     pub other_files: Option<Vec<String>>,
-    /// What may explain a difference.
+    /// Sentences that may explain a difference.
     pub notes: Vec<String>,
 }
 

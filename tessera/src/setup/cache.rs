@@ -8,7 +8,7 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::suite::Suite;
 
 use super::SetupError;
-use crate::loaded::read_key;
+use crate::model::read_key;
 use crate::plan::{Budget, Subject, Task};
 use tessera_model::directory::{self, ModelDirError, WEIGHTS_FILE};
 use tessera_model::directory::{CODEWORD_FILE, KEY_FILE, TREE_FILE};
@@ -20,7 +20,8 @@ use tessera_support::progress::Progress;
 /// The largest codeword, in bytes, that is kept where nobody chooses.
 pub const LARGE_CODEWORD: u64 = 4_000_000_000;
 
-/// Whether the codeword of the weights is kept on disk. A property of a model directory, not of the model.
+/// Whether the codeword of the weights is kept on disk. This is a choice for a model directory: neither the key nor
+/// proofs depend on it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CodewordCache {
     /// Kept: 8 bytes per weight (16 or 32 in small models), and proofs read only what they open.
@@ -33,7 +34,7 @@ pub enum CodewordCache {
 }
 
 impl CodewordCache {
-    /// Whether a codeword of `params` is kept in `dir`.
+    /// Whether a codeword with these parameters is kept in `dir`.
     fn keeps(self, dir: &Path, params: &CommitmentParams) -> bool {
         let bytes = Codeword::file_len(params);
         match self {
@@ -99,7 +100,7 @@ fn install(dir: &Path, tree: &Tree, codeword: Option<AtomicFile>) -> Result<(), 
     Ok(file.commit()?)
 }
 
-/// Whether the files in `dir` are those of a commitment with this root, as far as they are checked when they are opened.
+/// Whether the files in `dir` belong to a commitment with this root, as far as opening a model directory checks them.
 pub(super) fn is_whole(
     dir: &Path,
     (suite, params): (Suite, &CommitmentParams),
@@ -115,16 +116,17 @@ pub(super) fn is_whole(
     length == expected && Tree::read(suite, &dir.join(TREE_FILE), params, root).is_ok()
 }
 
-/// What a rebuilt cache is.
+/// The result of [`rebuild_cache`].
 #[derive(Clone, Debug)]
 pub struct RebuildReport {
-    /// Whether the codeword is kept.
+    /// Whether the model directory has the codeword of the weights now.
     pub codeword_kept: bool,
+    /// Bytes of all files of the model directory.
     pub disk_bytes: u64,
 }
 
-/// Makes the tree and the codeword of a model directory again from its weights. Errors, and changes nothing, if the
-/// weights are not those of the key, or nothing fits the memory budget.
+/// Makes the tree and the codeword of a model directory again from its weights. Errors, and changes nothing, if the key
+/// was made from other weights, or if nothing fits the memory budget.
 pub fn rebuild_cache(
     dir: &Path,
     cache: CodewordCache,
@@ -155,6 +157,6 @@ pub fn rebuild_cache(
     progress.done();
     Ok(RebuildReport {
         codeword_kept,
-        disk_bytes: crate::loaded::directory_bytes(dir)?,
+        disk_bytes: crate::model::directory_bytes(dir)?,
     })
 }

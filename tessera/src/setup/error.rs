@@ -1,4 +1,4 @@
-//! Why there is no model directory.
+//! Errors of set-ups.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::KeyError;
 use thiserror::Error;
 
-use crate::loaded::LoadError;
+use crate::model::LoadError;
 use crate::plan::BudgetTooSmall;
 use tessera_checkpoint::CheckpointError;
 use tessera_model::directory::ModelDirError;
@@ -17,41 +17,81 @@ use tessera_quantise::QuantiseError;
 use tessera_support::files::FileError;
 use tessera_text::tokenizer::TokenizerError;
 
-/// Why there is no model directory. Nothing is left on disk but what [`SetupError::Unfinished`] names.
+/// Why a model was not set up, its cache not rebuilt, or its key not made again. A failed set-up leaves nothing on disk
+/// but the directory that [`SetupError::Unfinished`] names.
 #[derive(Debug, Error)]
 pub enum SetupError {
+    /// A file cannot be read or written, the model directory exists already, or another process is making it.
     #[error(transparent)]
     File(#[from] FileError),
+    /// The checkpoint cannot be opened, or its model is not supported.
     #[error("{}", source.of(dir))]
-    Checkpoint { dir: PathBuf, source: CheckpointError },
+    Checkpoint {
+        /// The checkpoint.
+        dir: PathBuf,
+        /// Why it cannot be opened.
+        source: CheckpointError,
+    },
+    /// The tokenizer of the checkpoint cannot be used.
     #[error("{}: {}", dir.display(), source.advised())]
-    Tokenizer { dir: PathBuf, source: TokenizerError },
+    Tokenizer {
+        /// The checkpoint.
+        dir: PathBuf,
+        /// Why its tokenizer cannot be used.
+        source: TokenizerError,
+    },
+    /// A text to calibrate or to measure on cannot be read or encoded; for calibration, another text may help.
     #[error(transparent)]
     Text(#[from] TextError),
+    /// The checkpoint cannot be quantised with these options and this calibration text.
     #[error(transparent)]
     Quantise(#[from] QuantiseError),
+    /// The weights or the description of the model directory cannot be written, or cannot be read again.
     #[error(transparent)]
     ModelDir(#[from] ModelDirError),
+    /// The weights cannot be committed to, or the files of the commitment cannot be written.
     #[error(transparent)]
     Commit(#[from] OpeningProverError),
+    /// Nothing fits the memory budget; a larger one helps ([`BudgetTooSmall::smallest`]).
     #[error(transparent)]
     Memory(#[from] BudgetTooSmall),
+    /// The set-up made a key that is not usable.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// A key cannot be encoded.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// The key of the model directory whose cache is to be rebuilt cannot be read.
     #[error(transparent)]
     Library(#[from] LoadError),
+    /// The model or the float model of its checkpoint cannot be run on the texts that measure their distance. A set-up
+    /// with [`skip_fidelity`](super::SetupOptions::skip_fidelity) does without.
     #[error("the comparison with the float model failed: {0}")]
     Fidelity(#[from] FidelityError),
+    /// [`recompute`](super::recompute) cannot follow the recipe of a key.
     #[error("the key cannot be made again: {problem}")]
-    Recipe { problem: String },
+    Recipe {
+        /// A setting that this program does not know or that is missing, a calibration text that must be given, or why
+        /// there is no temporary directory.
+        problem: String,
+    },
+    /// [`rebuild_cache`](super::rebuild_cache) found other weights in a model directory than its key was made from:
+    /// restore the file, or set the model up again.
     #[error("{}: the weights have root {got}, the key says {expected}", path.display())]
     OtherWeights {
+        /// The file of the weights.
         path: PathBuf,
+        /// Merkle root of the weights in the file, in hexadecimal.
         got: String,
+        /// Merkle root in the key, in hexadecimal.
         expected: String,
     },
+    /// A set-up failed after calibration. The finished steps are kept: the same set-up, run again, goes on from there.
     #[error("{source} (finished steps are kept in {}; run the same command again, or remove it)", partial.display())]
-    Unfinished { partial: PathBuf, source: Box<SetupError> },
+    Unfinished {
+        /// The unfinished model directory.
+        partial: PathBuf,
+        /// Why the set-up failed.
+        source: Box<SetupError>,
+    },
 }

@@ -1,4 +1,4 @@
-//! How to set a model up.
+//! Options of a set-up.
 
 use std::path::PathBuf;
 
@@ -11,15 +11,17 @@ use tessera_quantise::QuantiseOptions;
 /// How to set a model up.
 #[derive(Clone, Debug, Default)]
 pub struct SetupOptions {
+    /// How the weights are quantised and the scales chosen.
     pub quantise: QuantiseOptions,
-    /// Calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
+    /// File of the calibration text; `None` for the bundled one, or for random ids if the model has no tokenizer.
     pub calibration: Option<PathBuf>,
+    /// Whether the model directory keeps the codeword of the weights, which makes proofs faster.
     pub codeword_cache: CodewordCache,
-    /// The most memory to use; `None` for any.
+    /// The most memory to use; `None` for no limit.
     pub memory: Option<Budget>,
-    /// Does not compare the model with its checkpoint.
+    /// Leaves out the comparison of the model with its checkpoint.
     pub skip_fidelity: bool,
-    /// What the model is committed to with, and proofs are hashed with.
+    /// Hash suite of the commitment to the model, and of its proofs.
     pub suite: Suite,
     /// Leaves digests of texts and files and the figures of the comparison out of the key.
     pub private_recipe: bool,

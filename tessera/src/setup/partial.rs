@@ -19,7 +19,7 @@ use tessera_support::files::{self, FileError, Lock};
 const STATE_FILE: &str = "setup.json";
 const LOCK_FILE: &str = "setup.lock";
 
-/// Everything that the result of a set-up follows from.
+/// Everything that determines the result of a set-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Inputs {
     program: String,
@@ -30,7 +30,7 @@ pub(super) struct Inputs {
     files: Vec<InputFile>,
 }
 
-/// A file of tensors. Its tensors are not read to recognise it: a file that was changed has another time or length.
+/// A file of tensors. The tensors are not read to recognise the file: once changed, it has another time or length.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct InputFile {
     #[serde(with = "tessera_support::paths")]
@@ -38,7 +38,7 @@ struct InputFile {
     bytes: u64,
     /// Nanoseconds since 1970 of the last change, 0 where the system does not tell.
     modified: u128,
-    /// Blake2s-256 of what precedes the tensors.
+    /// Blake2s-256 of the bytes before the tensors.
     header: String,
 }
 
@@ -74,7 +74,7 @@ impl Inputs {
     }
 }
 
-/// What is finished.
+/// The finished steps of a set-up, and its inputs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct State {
     pub inputs: Inputs,
@@ -93,7 +93,7 @@ pub(super) struct Partial {
     _lock: Lock,
 }
 
-/// Where an unfinished `target` is.
+/// The directory in which a set-up makes the model directory `target` until it is finished: `<target>.partial`.
 pub fn partial_dir(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".partial");
@@ -101,8 +101,8 @@ pub fn partial_dir(target: &Path) -> PathBuf {
 }
 
 impl Partial {
-    /// What an earlier set-up of the same inputs has left; what one of other inputs has left is removed, and a note
-    /// says so. Errors if the directory is none of a set-up.
+    /// Takes up the directory that an earlier set-up of the same inputs has left; removes one that a set-up of other
+    /// inputs has left, and adds a note that says so. Errors if no set-up made the directory.
     pub fn resume(target: &Path, inputs: &Inputs, notes: &mut Vec<String>) -> Result<Option<Self>, SetupError> {
         let dir = partial_dir(target);
         if files::check_free(&dir).is_ok() {

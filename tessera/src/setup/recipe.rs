@@ -1,5 +1,5 @@
-//! What a key says of how it was made (docs/format.md, section 2): options, texts, files, and the distance to the
-//! checkpoint.
+//! The recipe in a key, which says how the key was made (docs/format.md, section 2): options, texts, files, and the
+//! distance to the checkpoint.
 
 use std::fs::File;
 use std::io::Read;
@@ -21,7 +21,7 @@ use tessera_support::files::{self, FileError};
 use tessera_support::progress::Progress;
 use tessera_text::tokenizer::IdFile;
 
-/// Files of a checkpoint beside those with tensors and those that decide ids.
+/// A file of a checkpoint that neither has tensors nor decides ids: the index of its tensors.
 const INDEX_FILE: &str = "model.safetensors.index.json";
 /// Largest number of first tokens, heads or exponents that a recipe may ask for.
 const MOST_COUNT: usize = 1 << 12;
@@ -139,7 +139,8 @@ fn sha256(bytes: &[u8]) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Names, sizes and SHA-256 of all files that a checkpoint is made of, as a hub shows them. `id_files` are those that decide ids.
+/// Names, sizes and SHA-256 of all files that a checkpoint is made of, as a hub shows them. `id_files` are the files
+/// that decide ids.
 pub fn source_files(dir: &Path, checkpoint: &Checkpoint, id_files: &[IdFile]) -> Result<Vec<SourceFile>, FileError> {
     let small = id_files
         .iter()
@@ -213,7 +214,7 @@ impl HeldOut {
     }
 }
 
-/// What a set-up found out about a model.
+/// How close a set-up found a model to its checkpoint, and the whole comparison, if there is one.
 pub(super) struct Verdict {
     pub fidelity: Fidelity,
     pub report: Option<FidelityReport>,
@@ -252,7 +253,7 @@ pub(super) fn verdict(
     })
 }
 
-/// The recipe of a key, without what is to be kept private.
+/// The recipe of a key; if it is `private`, without digests of texts and files and without figures of the comparison.
 pub(super) fn recipe(
     settings: Vec<Setting>,
     calibration: Calibration,

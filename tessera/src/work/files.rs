@@ -1,4 +1,4 @@
-//! What the files of a work directory are called, how they are written, and their digests.
+//! Names of the files of a work directory, how they are written, and their digests.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,12 +10,12 @@ use tessera_circuits::chunk::Boundary;
 use tessera_support::files::{self, FileError};
 use tessera_support::output::Output;
 
-/// The job of a work directory.
+/// Name of the file in a work directory that holds the job.
 pub const JOB_FILE: &str = "job.json";
-/// Version of the files of a work directory.
+/// Version of the files of a work directory that this program reads and writes.
 pub const WORK_VERSION: u32 = 3;
 
-/// Blake2s-256, as hexadecimal digits.
+/// Blake2s-256 of the parts, each preceded by its length in 8 bytes, as hexadecimal digits.
 pub(super) fn digest(parts: &[&[u8]]) -> String {
     let mut hash = Blake2s256::new();
     for part in parts {

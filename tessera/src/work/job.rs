@@ -11,40 +11,44 @@ use tessera_verifier::context::Context;
 use super::error::WorkError;
 use super::files::{activation_file, digest};
 use super::sealed;
-use crate::loaded::Model;
+use crate::model::Model;
 use tessera_support::files;
 
 pub use super::files::{JOB_FILE, WORK_VERSION};
 
-/// What is proved, and in which pieces. Written once, before any chunk is proved.
+/// A statement to prove, and the chunks to prove it in. [`WorkDir::create`] writes it once, before any chunk is proved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// [`WORK_VERSION`]
+    /// Version of the files of the work directory, [`WORK_VERSION`].
     pub version: u32,
-    /// The program that wrote it.
+    /// Version of the program that wrote the job.
     pub tessera: String,
-    /// The model's id.
+    /// Id of the model, in hexadecimal.
     pub model: String,
+    /// Absolute path of the model directory that the job was created with.
     #[serde(with = "tessera_support::paths")]
     pub model_dir: PathBuf,
-    /// Where the composed proof goes.
+    /// Absolute path of the file that gets the composed proof, or `-` for standard output.
     #[serde(with = "tessera_support::paths")]
     pub out: PathBuf,
+    /// Token ids of the prompt.
     pub prompt: Vec<u32>,
-    /// The most tokens that were asked for, and whether they go on past the end of the text.
+    /// The most tokens that were to be generated.
     pub tokens: usize,
+    /// Whether generation went on past tokens that end a text.
     pub ignore_eos: bool,
+    /// Token ids that the model generated.
     pub output: Vec<u32>,
-    /// The context of the proof, in hexadecimal.
+    /// The context of the proof, as text; `None` if it has none.
     pub context: Option<String>,
-    /// Layers of every chunk.
+    /// Number of layers of every chunk, in order.
     pub layers: Vec<usize>,
-    /// Digests of the activations between any two chunks.
+    /// Digests, in hexadecimal, of the activations that leave each chunk but the last.
     pub activations: Vec<String>,
 }
 
 impl Job {
-    /// What is proved.
+    /// The statement that is proved: prompt and output.
     pub fn statement(&self) -> Statement {
         Statement {
             prompt: self.prompt.clone(),
@@ -52,12 +56,12 @@ impl Job {
         }
     }
 
-    /// The context of the proof. That it is one was checked when the job was read.
+    /// The context of the proof; `None` if it has none. [`WorkDir::open`] refuses a job whose context is malformed.
     pub fn context(&self) -> Option<Context> {
         self.context.as_ref().and_then(|context| context.parse().ok())
     }
 
-    /// Digest of what is proved.
+    /// Digest of prompt, output and context, in hexadecimal.
     pub fn statement_digest(&self) -> String {
         let words = |ids: &[u32]| ids.iter().flat_map(|id| id.to_le_bytes()).collect::<Vec<u8>>();
         let context = self.context.as_deref().unwrap_or_default();
@@ -69,8 +73,8 @@ impl Job {
         ])
     }
 
-    /// The chain of digests that gives every chunk its place: link `i` covers model, statement, all chunks up to `i` and
-    /// what leaves them.
+    /// The chain of digests that gives every chunk its place: link `i` covers model, statement, all chunks up to `i`
+    /// and the activations that leave them.
     pub(super) fn links(&self) -> Vec<String> {
         let mut link = digest(&[b"job", self.model.as_bytes(), self.statement_digest().as_bytes()]);
         let mut start = 0;
@@ -90,13 +94,15 @@ impl Job {
 #[derive(Debug)]
 pub struct WorkDir {
     pub(super) dir: PathBuf,
+    /// The job, as it was read.
     pub job: Job,
+    /// The chunks that the job divides the model into, in order.
     pub chunks: Vec<Chunk>,
     pub(super) links: Vec<String>,
 }
 
 impl WorkDir {
-    /// Reads the job of a work directory.
+    /// Reads the job of a work directory and checks that it is whole and consistent.
     pub fn open(dir: &Path) -> Result<Self, WorkError> {
         let path = dir.join(JOB_FILE);
         if !path.exists() {
@@ -138,12 +144,12 @@ impl WorkDir {
         })
     }
 
-    /// Where it is.
+    /// Path of the work directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    /// Checks that the job is about this model.
+    /// Checks that the job is about this model, and that its chunks and its statement fit the model.
     pub fn check_model(&self, model: &Model) -> Result<(), WorkError> {
         let path = self.dir.join(JOB_FILE);
         if self.job.model != model.id.to_string() {
@@ -161,12 +167,12 @@ impl WorkDir {
             .map_err(|e| impossible(e.to_string()))
     }
 
-    /// Bytes of an activation.
+    /// Number of values, two bytes each, of the activations between two chunks.
     pub(super) fn activation_len(&self, config: &ModelConfig) -> usize {
         config.hidden << ModelConfig::token_log(self.job.statement().rows())
     }
 
-    /// The activations that leave chunk `i`, checked.
+    /// Reads the activations that leave chunk `i`, and checks them against the job.
     pub(super) fn activation(&self, i: usize, config: &ModelConfig) -> Result<Boundary, WorkError> {
         let path = self.dir.join(activation_file(i));
         let bytes = files::read(&path)?;
@@ -178,7 +184,7 @@ impl WorkDir {
         Ok(Boundary(values.collect()))
     }
 
-    /// All activations, checked.
+    /// Reads all activations, and checks them against the job.
     pub(super) fn activations(&self, config: &ModelConfig) -> Result<Vec<Boundary>, WorkError> {
         (0..self.job.activations.len())
             .map(|i| self.activation(i, config))

@@ -1,8 +1,8 @@
 //! Proofs in a work directory (docs/protocol.md, section 15; docs/format.md): a job is written once, its chunks are
 //! proved in any order, by any number of processes, and survive interruptions; the chunk proofs are composed into one.
 //!
-//! Nothing in a work directory is trusted: every file is checked against the digests of the job, and a composed proof is
-//! verified before it is written.
+//! Nothing in a work directory is trusted: every file is checked against the digests of the job, and a composed proof
+//! is verified before [`WorkDir::compose`] returns it.
 
 mod error;
 mod files;
@@ -24,7 +24,7 @@ use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, Verified};
 
 use self::files::{activation_bytes, activation_file, digest, write};
-use crate::loaded::Model;
+use crate::model::Model;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::{boundaries, check_security, generate_statement, ProveError, ProvedChunk};
 use tessera_support::files::{create_dir, remove_unfinished, FileError, Lock};
@@ -36,12 +36,13 @@ pub use self::files::{pause_writes, write_output};
 pub use self::job::{Job, WorkDir, JOB_FILE, WORK_VERSION};
 pub use self::record::{ChunkRecord, FileRef};
 pub use self::schedule::{run, Observer};
+pub use self::sealed::SealError;
 pub use self::task::ChunkTask;
 pub use self::worker::{core_sets, CpuWorker, Worker, WorkerError, WorkerGuard};
 
-/// Held by the process that drives a job.
+/// Name of the file that the process which drives a job holds.
 const LOCK_FILE: &str = "lock";
-/// Held by the process that drives a job.
+/// The right to drive the job of a work directory. One process has it, until this is dropped.
 #[derive(Debug)]
 pub struct Driver {
     _lock: Lock,
@@ -50,23 +51,26 @@ pub struct Driver {
 /// Progress of a chunk.
 #[derive(Clone, Debug)]
 pub enum ChunkState {
+    /// The chunk is not proved, and nobody is proving it.
     Open,
-    /// Another process is at it.
+    /// The chunk is not proved, and a process is proving it.
     Busy,
+    /// The chunk is proved; its proof is as it was written, but not verified.
     Done(Box<ChunkRecord>),
 }
 
-/// What a new job is about.
+/// A request for a new job.
 #[derive(Clone, Debug)]
 pub struct Request<'a> {
+    /// Token ids of the prompt.
     pub prompt: &'a [u32],
     /// How much to generate.
     pub options: GenerateOptions,
     /// The context of the proof, if it has one.
     pub context: Option<Context>,
-    /// Layers of every chunk.
+    /// Number of layers of every chunk, in order.
     pub layers: Vec<usize>,
-    /// Where the composed proof goes.
+    /// The file that the composed proof is meant for, or `-` for standard output. The job only records it.
     pub out: &'a Path,
 }
 
@@ -84,8 +88,8 @@ pub fn drive(dir: &Path) -> Result<Driver, WorkError> {
 }
 
 impl WorkDir {
-    /// Generates the text, runs the forward pass, and writes activations and job; if there is a job for the same request
-    /// already, goes on with it.
+    /// Generates the text, runs the forward pass, and writes activations and job; if the directory has a job for the
+    /// same request already, opens that.
     pub fn create(
         dir: &Path,
         _driver: &Driver,
@@ -145,8 +149,8 @@ impl WorkDir {
         Self::open(dir)
     }
 
-    /// The state of a chunk. A record that is not of this chunk of this job, or whose proof is not there as it was
-    /// written, is an error; the proof itself is not verified.
+    /// The state of a chunk, counted from 0. A record that is not of this chunk of this job, or whose proof is not
+    /// there as it was written, is an error; the proof itself is not verified.
     pub fn state(&self, chunk: usize) -> Result<ChunkState, WorkError> {
         self.check_number(chunk)?;
         let recorded = self.recorded(chunk)?;
@@ -160,7 +164,7 @@ impl WorkDir {
         }
     }
 
-    /// The state of a chunk by its files alone: whether another process is at it is not looked at.
+    /// The state of a chunk by its files alone, never [`ChunkState::Busy`].
     fn recorded(&self, chunk: usize) -> Result<ChunkState, WorkError> {
         if !self.record_path(chunk).exists() {
             return Ok(ChunkState::Open);
@@ -170,7 +174,7 @@ impl WorkDir {
         Ok(ChunkState::Done(Box::new(record)))
     }
 
-    /// Chunks without a record.
+    /// Numbers of the chunks that have no record, counted from 0.
     pub fn open_chunks(&self) -> Vec<usize> {
         let open = |chunk: &usize| !self.record_path(*chunk).exists();
         (0..self.chunks.len()).filter(open).collect()
@@ -236,12 +240,12 @@ impl WorkDir {
         Ok(record)
     }
 
-    /// Proves a chunk here and writes its record, unless that is done already.
+    /// Proves a chunk, counted from 0, in this process and writes its record, unless that is done already.
     pub fn prove_chunk(&self, model: &Model, chunk: usize, progress: &dyn Progress) -> Result<ChunkRecord, WorkError> {
         self.prove_chunk_with(model, chunk, "this process", |task| task.prove(progress))
     }
 
-    /// Checks every record that there is, and every proof against the key and the activations beside it.
+    /// Checks all activations and records that there are, and verifies the proof of every chunk that has a record.
     pub fn check(&self, model: &Model) -> Result<(), WorkError> {
         self.check_model(model)?;
         let activations = self.activations(&model.key.config)?;
@@ -253,7 +257,7 @@ impl WorkDir {
         Ok(())
     }
 
-    /// The proof of a chunk, if it is one.
+    /// Reads and verifies the proof of a chunk.
     fn checked_proof(&self, model: &Model, chunk: usize, activations: &[Boundary]) -> Result<ChunkProof, WorkError> {
         let proof = self.proof(chunk)?;
         let config = &model.key.config;
@@ -297,7 +301,7 @@ impl WorkDir {
     }
 }
 
-/// Removes unfinished files of processes that were killed, unless a process is at a chunk: they may be its own.
+/// Removes unfinished files that killed processes left, unless a process is proving a chunk: the files may be its own.
 fn remove_leftovers(dir: &Path) -> Result<(), WorkError> {
     let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let names = entries.filter_map(|e| e.file_name().into_string().ok());
@@ -309,7 +313,7 @@ fn remove_leftovers(dir: &Path) -> Result<(), WorkError> {
     Ok(())
 }
 
-/// The path from the root on, so that other processes find it; standard output has none.
+/// Makes a path absolute, so that other processes find it; standard output stays as it is.
 fn absolute(path: &Path) -> PathBuf {
     if path == Path::new(STDOUT) {
         return path.to_owned();

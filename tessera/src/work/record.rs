@@ -1,4 +1,4 @@
-//! `chunk_{i}.json`: says that a chunk is proved, by which file, and of what.
+//! The file `chunk_{i}.json`, which says that a chunk is proved, where its proof is, and what the proof is about.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,40 +18,49 @@ use tessera_support::files;
 /// A file of the work directory and its digest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileRef {
+    /// Name of the file in the work directory.
     pub file: String,
+    /// Blake2s-256 of the file's length (8 bytes, little-endian) and contents, in hexadecimal.
     pub digest: String,
 }
 
-/// A proved chunk.
+/// The record of a proved chunk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChunkRecord {
-    /// [`WORK_VERSION`]
+    /// Version of the files of the work directory, [`WORK_VERSION`](super::WORK_VERSION).
     pub version: u32,
-    /// The program that wrote it.
+    /// Version of the program that wrote the record.
     pub tessera: String,
+    /// Number of the chunk, counted from 0.
     pub chunk: usize,
+    /// Number of chunks of the job.
     pub chunks: usize,
-    /// First layer, and first layer after it.
+    /// First layer of the chunk, and first layer after the chunk.
     pub layers: [usize; 2],
-    /// The model's id.
+    /// Id of the model, in hexadecimal.
     pub model: String,
-    /// Digest of the statement.
+    /// Digest of prompt, output and context ([`Job::statement_digest`](super::Job::statement_digest)).
     pub statement: String,
-    /// What enters; none for the first chunk.
+    /// Activations that enter the chunk; `None` for the first chunk.
     pub input: Option<FileRef>,
-    /// What leaves; none for the last chunk.
+    /// Activations that leave the chunk; `None` for the last chunk.
     pub output: Option<FileRef>,
-    /// Its link, and the one before, of the chain of digests.
+    /// Link of the chunk before in the job's chain of digests; `None` for the first chunk.
     pub previous: Option<String>,
+    /// Link of this chunk in the chain, which covers model, statement, and all chunks up to this one with their
+    /// outputs.
     pub link: String,
+    /// The proof of the chunk.
     pub proof: FileRef,
+    /// Bytes of the proof.
     pub proof_bytes: u64,
-    /// Where it was proved.
+    /// Name of the worker that proved the chunk, or `this process`.
     pub device: String,
+    /// Milliseconds from the start of the chunk until its proof was written.
     pub milliseconds: u64,
-    /// Milliseconds of every phase.
+    /// Milliseconds of every phase, by its name.
     pub phases: BTreeMap<String, u64>,
-    /// Saturated values by tensor.
+    /// Saturated values by tensor, over all rows; tensors without any are absent.
     pub saturated: Saturations,
 }
 
@@ -118,7 +127,7 @@ impl WorkDir {
         }
     }
 
-    /// Reads the record of a chunk and checks that it is of this chunk of this job.
+    /// Reads the record of a chunk and checks that it belongs to this chunk of this job.
     pub(super) fn record(&self, chunk: usize) -> Result<ChunkRecord, WorkError> {
         let path = self.record_path(chunk);
         let bad = |cause: String| self.bad(chunk, path.clone(), cause);
@@ -149,7 +158,7 @@ impl WorkDir {
         Ok(record)
     }
 
-    /// Reads the proof that a record names; it is the one that was written, but not verified.
+    /// Reads the proof that a record names, as it was written, but does not verify it.
     pub(super) fn proof(&self, chunk: usize) -> Result<ChunkProof, WorkError> {
         let bytes = self.proof_bytes(chunk, &self.record(chunk)?)?;
         let malformed = |e| self.bad(chunk, self.proof_path(chunk), format!("is malformed: {e}"));

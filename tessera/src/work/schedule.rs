@@ -1,4 +1,4 @@
-//! Which chunk is proved where: longest first, on any free worker that has the memory for it.
+//! Decides which worker proves which chunk: the longest first, on any free worker that has the memory for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,26 +7,26 @@ use super::error::WorkError;
 use super::job::WorkDir;
 use super::record::ChunkRecord;
 use super::worker::Worker;
-use crate::loaded::Model;
+use crate::model::Model;
 use crate::plan::{Subject, Task};
 use tessera_support::progress::Progress;
 
-/// Watches a job.
+/// Watches [`run`] prove the chunks of a job.
 pub trait Observer: Sync {
-    /// A worker begins with a chunk; returns what shows its progress.
+    /// Called when a worker begins with a chunk, counted from 0; returns the display of its progress.
     fn begin<'a>(&'a self, chunk: usize, worker: &str) -> Box<dyn Progress + 'a>;
-    /// A chunk is proved.
+    /// Called when a chunk is proved and its record is written.
     fn end(&self, chunk: usize, record: &ChunkRecord);
 }
 
-/// A chunk that is to be proved, and what it takes.
+/// A chunk that is to be proved, and the bytes of memory that it takes.
 struct Pending {
     chunk: usize,
     memory: u64,
 }
 
-/// Proves all chunks that are not proved yet. After a failure no more chunks are begun, those under way are finished, and
-/// the first error is returned.
+/// Proves all chunks that are not proved yet, one at a time on each worker. After a failure it begins no more chunks,
+/// finishes the ones under way, and returns the first error.
 pub fn run(work: &WorkDir, model: &Model, workers: &[&dyn Worker], observer: &dyn Observer) -> Result<(), WorkError> {
     let queue = Mutex::new(pending(work, model));
     let most = workers.iter().map(|d| d.memory()).max().unwrap_or(0);
@@ -77,13 +77,13 @@ fn prove(
     Ok(())
 }
 
-/// The first chunk that fits.
+/// Takes the first chunk that fits into `memory` bytes out of the queue.
 fn take(queue: &mut Vec<Pending>, memory: u64) -> Option<usize> {
     let at = queue.iter().position(|p| p.memory <= memory)?;
     Some(queue.remove(at).chunk)
 }
 
-/// Open chunks, those with most work first.
+/// Open chunks, the ones with most work first.
 fn pending(work: &WorkDir, model: &Model) -> Vec<Pending> {
     let lengths = work.job.statement().lengths();
     let subject = Subject::of_dir(&model.key, &model.dir);

@@ -13,10 +13,13 @@ const SEAL: &str = "digest";
 /// A file that is not as it was written.
 #[derive(Debug, Error)]
 pub enum SealError {
+    /// The file is not a JSON object; the text says why.
     #[error("not a JSON object: {0}")]
     Json(String),
+    /// The digest in the file is not the digest of its other fields.
     #[error("was edited or damaged: its contents do not have its digest")]
     Digest,
+    /// A field is missing, or has a value of another type; the text says which.
     #[error("lacks or misuses a field: {0}")]
     Fields(String),
 }
@@ -25,7 +28,7 @@ fn of(value: &Value) -> String {
     digest(&[value.to_string().as_bytes()])
 }
 
-/// The file of a value whose JSON is an object of integers, texts and lists.
+/// Contents of the file for a value whose JSON is an object of integers, texts and lists.
 pub(super) fn text<T: Serialize>(value: &T) -> String {
     let mut value = serde_json::to_value(value).unwrap_or_default();
     let digest = of(&value);
@@ -35,7 +38,7 @@ pub(super) fn text<T: Serialize>(value: &T) -> String {
     format!("{value:#}\n")
 }
 
-/// Reads such a file.
+/// Reads a file that [`text`] made.
 pub(super) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, SealError> {
     let mut value: Value = serde_json::from_slice(bytes).map_err(|e| SealError::Json(e.to_string()))?;
     let Value::Object(map) = &mut value else {

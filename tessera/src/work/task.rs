@@ -1,24 +1,29 @@
-//! A chunk that is to be proved.
+//! The task of proving a chunk.
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::statement::Statement;
 use tessera_verifier::context::Context;
 
-use crate::loaded::Model;
+use crate::model::Model;
 use tessera_prover::{prove_chunk, ProveError, ProvedChunk};
 use tessera_support::progress::Progress;
 
-/// A chunk to prove.
+/// A chunk to prove, with all that its proof depends on.
 pub struct ChunkTask<'a> {
+    /// The model.
     pub model: &'a Model,
+    /// Prompt and output of the whole text.
     pub statement: &'a Statement,
+    /// The layers to prove.
     pub chunk: Chunk,
+    /// Activations that enter and leave the chunk.
     pub ends: Ends<'a>,
+    /// The context of the proof, if it has one.
     pub context: Option<Context>,
 }
 
 impl ChunkTask<'_> {
-    /// Proves it on the threads of the caller.
+    /// Proves the chunk on the rayon threads of the caller.
     pub fn prove(&self, progress: &dyn Progress) -> Result<ProvedChunk, ProveError> {
         let Self {
             model,

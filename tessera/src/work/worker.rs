@@ -1,5 +1,5 @@
-//! What proves chunks. A worker is taken for one chunk at a time and is free again when its guard is dropped, however
-//! the chunk ended; the scheduler knows nothing else of it.
+//! Workers, which prove chunks. A worker is taken for one chunk at a time and is free again when its guard is dropped,
+//! however the chunk ended; the scheduler knows nothing else about it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -13,31 +13,47 @@ use tessera_support::progress::Progress;
 /// A worker that cannot be had.
 #[derive(Debug, Error)]
 pub enum WorkerError {
+    /// There are more workers than cores, or no workers at all.
     #[error("{workers} devices on {cores} cores: a device needs a core of its own")]
-    TooFewCores { workers: usize, cores: usize },
+    TooFewCores {
+        /// Number of workers that were asked for.
+        workers: usize,
+        /// Number of cores that this process may use.
+        cores: usize,
+    },
+    /// The worker is proving another chunk.
     #[error("device {name} is taken")]
-    Taken { name: String },
+    Taken {
+        /// Name of the worker.
+        name: String,
+    },
+    /// The threads of a worker cannot be started.
     #[error("device {name}: {reason}")]
-    Threads { name: String, reason: String },
+    Threads {
+        /// Name of the worker.
+        name: String,
+        /// The system's reason.
+        reason: String,
+    },
 }
 
 /// Something that proves chunks, one at a time.
 pub trait Worker: Sync {
-    /// As reports call it.
+    /// Name of the worker in reports and records.
     fn name(&self) -> &str;
-    /// Bytes of memory that a chunk may take on it.
+    /// Bytes of memory that a chunk may take on this worker.
     fn memory(&self) -> u64;
     /// Takes the worker; it is free again when the guard is dropped.
     fn acquire(&self) -> Result<Box<dyn WorkerGuard + '_>, WorkerError>;
 }
 
-/// A worker that is taken.
+/// A worker that is taken, until this is dropped.
 pub trait WorkerGuard {
-    /// Proves a chunk.
+    /// Proves a chunk on the worker.
     fn prove(&mut self, task: &ChunkTask<'_>, progress: &dyn Progress) -> Result<ProvedChunk, ProveError>;
 }
 
-/// Some cores of the processor, with threads of their own.
+/// A worker on some cores of the processor, with threads of its own.
 #[derive(Debug)]
 pub struct CpuWorker {
     name: String,
@@ -46,7 +62,7 @@ pub struct CpuWorker {
     taken: Mutex<()>,
 }
 
-/// The cores that this process may use, divided among `workers`; as equal as can be, each at least one.
+/// Divides the cores that this process may use among `workers` as equally as can be; each gets one at least.
 pub fn core_sets(workers: usize) -> Result<Vec<Vec<usize>>, WorkerError> {
     let cores = cores();
     if workers == 0 || workers > cores.len() {
@@ -86,7 +102,7 @@ fn pin(cores: &[usize]) {
 fn pin(_cores: &[usize]) {}
 
 impl CpuWorker {
-    /// A worker of these cores, on each of which it has a thread.
+    /// Makes the worker with number `index`, with a thread on each of `cores` and `memory` bytes for a chunk.
     pub fn new(index: usize, cores: Vec<usize>, memory: u64) -> Result<Self, WorkerError> {
         let name = format!(
             "cpu {index} (cores {})",

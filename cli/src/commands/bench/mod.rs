@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{json, Map, Value};
-use tessera_support::files;
-use tessera_support::progress::Progress;
-use tessera_synthetic::PublicShape;
+use tessera::support::files;
+use tessera::support::progress::Progress;
+use tessera::synthetic::PublicShape;
 
 use super::planned::output;
 use crate::args::{BenchArgs, ShapeArg};
@@ -139,7 +139,7 @@ fn statement(args: &BenchArgs, dir: &Path, proof: &Path, tokens: usize) -> Resul
         args,
         &[&["prove"], &common[..], &["--out", text(proof)?], &memory].concat(),
     )?;
-    let key = dir.join(tessera_model::directory::KEY_FILE);
+    let key = dir.join(tessera::quantised::directory::KEY_FILE);
     let verified = tessera(args, &["verify", "--key", text(&key)?, text(proof)?])?;
     let number = |value: &Value, name: &str| value[name].as_f64().unwrap_or(f64::NAN);
     let decode = number(&inference, "decode_seconds");

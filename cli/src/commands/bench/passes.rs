@@ -7,19 +7,19 @@ use std::time::Instant;
 use rayon::prelude::*;
 use serde_json::{json, Value};
 use stwo::core::fields::qm31::SecureField;
-use tessera::loaded::{read_key, Model};
+use tessera::circuits::chunk::Chunk;
+use tessera::circuits::model::TILE_LOG;
+use tessera::model::{read_key, Model};
 use tessera::plan::{Budget, Subject, Task};
-use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::TILE_LOG;
-use tessera_model::directory::KEY_FILE;
-use tessera_model::passes::Traffic;
-use tessera_model::tiles::{planes, TileSource};
-use tessera_model::weights::{PackedWeights, Residency};
-use tessera_prover::matmul::bind_bands;
-use tessera_prover::opening::combine_columns;
+use tessera::prover::matmul::bind_bands;
+use tessera::prover::opening::combine_columns;
+use tessera::quantised::directory::KEY_FILE;
+use tessera::quantised::passes::Traffic;
+use tessera::quantised::tiles::{planes, TileSource};
+use tessera::quantised::weights::{PackedWeights, Residency};
 
-use super::super::budget::{mapped, Allowance};
 use crate::printer::Failure;
+use tessera::{mapped, Allowance};
 
 /// Measurements of which the median is taken.
 const RUNS: usize = 3;

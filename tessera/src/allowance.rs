@@ -1,22 +1,27 @@
-//! How much memory a command may take, and why it was refused.
+//! How much memory a task may take, and why it was refused.
 
 use std::fmt::Display;
 use std::path::Path;
 
-use tessera::loaded::directory_bytes;
-use tessera::plan::available::{address_space, Available, Bound};
-use tessera::plan::{Budget, DEFAULT_PERCENT};
-use tessera_verdict::rows::bytes;
+use tessera_circuits::wording::bytes;
+use thiserror::Error;
 
-use crate::printer::Failure;
+use crate::model::directory_bytes;
+use crate::plan::available::{address_space, Available, Bound};
+use crate::plan::{Budget, DEFAULT_PERCENT};
 
 /// Threads beside those that work: of the main program, of readers and writers.
 const MORE_THREADS: usize = 4;
 
+/// A task that does not fit its budget: what it needs, and where the budget comes from.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct OutOfBudget(pub(crate) String);
+
 /// A budget, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// None if nothing is known to limit memory.
+    /// The most memory; `None` if nothing is known to limit it.
     pub budget: Option<Budget>,
     source: Source,
 }
@@ -35,7 +40,7 @@ enum Source {
 }
 
 impl Allowance {
-    /// For a command that maps files of `mapped` bytes. A limit of address space holds whatever budget is given: the system
+    /// The allowance of a task that maps files of `mapped` bytes. A limit of address space holds whatever budget is given: the system
     /// enforces it.
     pub fn new(given: Option<Budget>, mapped: u64) -> Self {
         let threads = rayon::current_num_threads() + MORE_THREADS;
@@ -60,14 +65,14 @@ impl Allowance {
         }
     }
 
-    /// The same for each of several that share it.
+    /// The allowance of each of several devices that share this one.
     pub fn shared_by(self, devices: usize) -> Self {
         let budget = self.budget.map(|Budget(all)| Budget(all / devices.max(1) as u64));
         Self { budget, ..self }
     }
 
     /// Why the budget was too small, with where it comes from.
-    pub fn refusal(&self, error: impl Display) -> Failure {
+    pub fn refusal(&self, error: impl Display) -> OutOfBudget {
         let why = match &self.source {
             Source::Given | Source::Unknown => String::new(),
             Source::Available(Available { bytes: n, bound }) => format!(
@@ -84,11 +89,11 @@ impl Allowance {
                 bytes(*mapped)
             ),
         };
-        Failure(format!("{error}{why}"))
+        OutOfBudget(format!("{error}{why}"))
     }
 }
 
-/// Bytes of the files of a directory, which a command may map; what cannot be read is refused elsewhere.
+/// Bytes of the files of a directory, which a task may map; a file that cannot be read is refused elsewhere.
 pub fn mapped(dir: &Path) -> u64 {
     directory_bytes(dir).unwrap_or(0)
 }
@@ -106,7 +111,7 @@ mod tests {
     fn a_refusal_names_the_limit_that_decided() {
         let refusal = |given, available, space| {
             let allowance = Allowance::of(given, available, space, 5_000_000);
-            let Failure(text) = allowance.refusal("too small");
+            let OutOfBudget(text) = allowance.refusal("too small");
             (allowance.budget.map(|b| b.0), text)
         };
         let (budget, text) = refusal(None, available(1000), None);

@@ -2,11 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use tessera_circuits::statement::Lengths;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::{KeyError, ModelId, ModelKey};
 use thiserror::Error;
 
-use crate::plan::Choices;
+use crate::allowance::{mapped, Allowance, OutOfBudget};
+use crate::given;
+use crate::lengths::fewest_chunks;
+use crate::plan::{Budget, Choices, Plan, Subject, Task};
+use crate::setup::{setup, SetupOptions};
+use crate::Error;
 use tessera_checkpoint::Checkpoint;
 use tessera_model::directory::{self, ModelDirError, CODEWORD_FILE, KEY_FILE, TREE_FILE};
 use tessera_model::QuantisedModel;
@@ -21,24 +27,49 @@ use tessera_text::tokenizer::{Tokenizer, TokenizerError, TokenizerFiles};
 /// A model directory or key that cannot be used.
 #[derive(Debug, Error)]
 pub enum LoadError {
+    /// A file could not be read.
     #[error(transparent)]
     File(#[from] FileError),
+    /// A file of the model directory is missing, damaged or of another version.
     #[error(transparent)]
     ModelDir(#[from] ModelDirError),
+    /// The key cannot be used.
     #[error("{}: {source}{}", path.display(), source.advice())]
-    Key { path: PathBuf, source: KeyError },
+    Key {
+        /// The key's file.
+        path: PathBuf,
+        /// The problem.
+        source: KeyError,
+    },
+    /// The key cannot be encoded again, so it has no id.
     #[error("{}: {source}", path.display())]
-    Codec { path: PathBuf, source: CodecError },
+    Codec {
+        /// The key's file.
+        path: PathBuf,
+        /// The problem.
+        source: CodecError,
+    },
+    /// The key and the other files of a directory belong to different models.
     #[error("{} is the key of another model: its {what} differ from those in {}", key.display(), dir.display())]
     OtherModel {
+        /// The key's file.
         key: PathBuf,
+        /// The model directory.
         dir: PathBuf,
+        /// The part that differs, in the plural.
         what: &'static str,
     },
+    /// The tree or the codeword of the weights cannot be used.
     #[error(transparent)]
     Codeword(#[from] OpeningProverError),
+    /// The tokenizer cannot be used.
     #[error("{}: {source}", path.display())]
-    Tokenizer { path: PathBuf, source: TokenizerError },
+    Tokenizer {
+        /// The key's file, or the model directory.
+        path: PathBuf,
+        /// The problem.
+        source: TokenizerError,
+    },
 }
 
 /// Reads a model key.
@@ -50,7 +81,7 @@ pub fn read_key(path: &Path) -> Result<ModelKey, LoadError> {
     })
 }
 
-/// Digest of a key that was read from `path`.
+/// The digest of a key that was read from `path`.
 pub fn key_id(key: &ModelKey, path: &Path) -> Result<ModelId, LoadError> {
     key.id().map_err(|source| LoadError::Codec {
         path: path.to_owned(),
@@ -73,11 +104,17 @@ pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, L
 
 /// An open model directory.
 pub struct Model {
+    /// The directory.
     pub dir: PathBuf,
+    /// The key, which verifiers have.
     pub key: ModelKey,
+    /// The digest of the key that names the model.
     pub id: ModelId,
+    /// The integer model, with its weights.
     pub quantised: QuantisedModel,
+    /// The commitment to the weights.
     pub codeword: Codeword,
+    /// The tokenizer of the key; `None` if the model has none.
     pub tokenizer: Option<Tokenizer>,
     choices: Choices,
 }
@@ -85,14 +122,76 @@ pub struct Model {
 impl Model {
     /// Opens a model directory and checks that its files are whole and belong together. Weights stay on disk. Only the
     /// contents of the codeword are not read here, but checked where they are opened.
-    pub fn open(dir: &Path) -> Result<Self, LoadError> {
+    pub fn open(dir: impl AsRef<Path>) -> Result<Self, Error> {
+        let dir = dir.as_ref();
+        given::model_dir(dir)?;
         let path = dir.join(KEY_FILE);
         let key = read_key(&path)?;
         let tokenizer = key_tokenizer(&key, &path)?;
-        Self::of_key(dir, key, tokenizer)
+        Ok(Self::of_key(dir, key, tokenizer)?)
     }
 
-    /// The same with a key that was read from the directory, and its tokenizer ([`key_tokenizer`]).
+    /// Sets a checkpoint up in a new model directory, and opens the model.
+    ///
+    /// # Errors
+    /// If `dir` is there already, or if the checkpoint cannot be set up.
+    pub fn setup(
+        checkpoint: impl AsRef<Path>,
+        dir: impl AsRef<Path>,
+        options: &SetupOptions,
+        progress: &dyn Progress,
+    ) -> Result<Self, Error> {
+        let (checkpoint, dir) = (checkpoint.as_ref(), dir.as_ref());
+        given::checkpoint(checkpoint)?;
+        let allowance = Allowance::new(options.memory, 2 * mapped(checkpoint));
+        let options = SetupOptions {
+            memory: allowance.budget,
+            ..options.clone()
+        };
+        setup(checkpoint, dir, &options, progress)?;
+        Self::open(dir)
+    }
+
+    /// Opens a model directory for a task within a budget, and refuses what does not fit before weights are read. `task` gets the
+    /// key and the tokenizer, and says what is to be done.
+    ///
+    /// # Errors
+    /// If the directory is no model directory, if its model cannot do the task, or if there is too little memory for it.
+    pub fn open_within<E: From<Error>>(
+        dir: &Path,
+        memory: Option<Budget>,
+        task: impl FnOnce(&ModelKey, Option<&Tokenizer>) -> Result<Task, E>,
+    ) -> Result<(Self, Plan), E> {
+        given::model_dir(dir).map_err(Error::from)?;
+        let path = dir.join(KEY_FILE);
+        let key = read_key(&path).map_err(Error::from)?;
+        let tokenizer = key_tokenizer(&key, &path).map_err(Error::from)?;
+        let task = task(&key, tokenizer.as_ref())?;
+        let allowance = Allowance::new(memory, mapped(dir));
+        let subject = Subject::of_dir(&key, dir);
+        let plan = subject.plan(task, allowance.budget).map_err(|error| {
+            let OutOfBudget(text) = allowance.refusal(error);
+            let chunks = match task {
+                Task::Prove { lengths, .. } => in_chunks(&key, &subject, lengths, allowance.budget),
+                _ => String::new(),
+            };
+            Error::from(OutOfBudget(text + &chunks))
+        })?;
+        let model = Self::of_key(dir, key, tokenizer).map_err(Error::from)?;
+        Ok((model.with_choices(plan.choices), plan))
+    }
+
+    /// The subject of plans for this model.
+    pub(crate) fn subject(&self) -> Subject {
+        Subject::of_dir(&self.key, &self.dir)
+    }
+
+    /// How much memory a task with this model may take.
+    pub(crate) fn allowance(&self, memory: Option<Budget>) -> Allowance {
+        Allowance::new(memory, mapped(&self.dir))
+    }
+
+    /// Opens a model directory with a key that was read from it, and with the key's tokenizer ([`key_tokenizer`]).
     pub fn of_key(dir: &Path, key: ModelKey, tokenizer: Option<Tokenizer>) -> Result<Self, LoadError> {
         let key_path = dir.join(KEY_FILE);
         let id = key_id(&key, &key_path)?;
@@ -138,7 +237,7 @@ impl Model {
         })
     }
 
-    /// The same model, used as a plan says.
+    /// Uses the model as a plan says.
     #[must_use]
     pub fn with_choices(mut self, choices: Choices) -> Self {
         self.quantised.weights = self.quantised.weights.with_residency(choices.residency);
@@ -146,7 +245,7 @@ impl Model {
         self
     }
 
-    /// How it is used.
+    /// The choices by which the model is used.
     pub const fn choices(&self) -> Choices {
         self.choices
     }
@@ -161,7 +260,7 @@ impl Model {
         }
     }
 
-    /// Runs it and the float models of `checkpoint` on every window, and compares their distributions at every position.
+    /// Runs the model and the float models of `checkpoint` on every window, and compares their distributions at every position.
     pub fn compare(
         &self,
         checkpoint: &Checkpoint,
@@ -174,7 +273,7 @@ impl Model {
         Ok(report)
     }
 
-    /// The same of an encoder: compares the vectors of all texts.
+    /// Compares the vectors that an encoder and its float models make of all texts.
     pub fn compare_vectors(
         &self,
         checkpoint: &Checkpoint,
@@ -200,6 +299,20 @@ impl Model {
     /// Bytes of all files of the directory.
     pub fn disk_bytes(&self) -> Result<u64, FileError> {
         directory_bytes(&self.dir)
+    }
+}
+
+/// The sentence that a refusal for memory adds where chunks fit: how to prove in chunks.
+pub fn in_chunks(key: &ModelKey, subject: &Subject, lengths: Lengths, budget: Option<Budget>) -> String {
+    let fewest = fewest_chunks(key, lengths).unwrap_or(1);
+    match subject.divide(lengths, fewest, budget) {
+        Ok((layers, _)) if layers.len() > 1 => {
+            format!(
+                "; prove --work DIR proves it in {} chunks of layers, which fit",
+                layers.len()
+            )
+        }
+        _ => String::new(),
     }
 }
 

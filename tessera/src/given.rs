@@ -1,16 +1,19 @@
-//! What a path holds that was given in the place of something else, and what to do then.
+//! Paths that were given in the place of something else: how they are recognised, and how to go on.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use tessera::work::JOB_FILE;
 use tessera_model::directory::KEY_FILE;
-use tessera_verdict::input;
 use tessera_verifier::codec::FileKind;
-use tessera_verifier::key::{KeyError, ModelKey};
+use thiserror::Error;
 
-use crate::printer::Failure;
+use crate::work::JOB_FILE;
+
+/// A path that holds something else than it was given for; the text says what it holds, and what to give instead.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Misplaced(pub(crate) String);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
@@ -47,8 +50,8 @@ impl Kind {
     }
 }
 
-/// Errors if `dir` is known to be something else than a model directory.
-pub fn model_dir(dir: &Path) -> Result<(), Failure> {
+/// Refuses a path that is known to be something else than a model directory.
+pub fn model_dir(dir: &Path) -> Result<(), Misplaced> {
     let shown = dir.display();
     let partial = format!("{shown}.partial");
     let text = match Kind::of(dir) {
@@ -67,11 +70,11 @@ pub fn model_dir(dir: &Path) -> Result<(), Failure> {
         }
         Kind::ModelDir | Kind::Other => return Ok(()),
     };
-    Err(Failure(text))
+    Err(Misplaced(text))
 }
 
-/// Errors if `path` is known to be something else than a checkpoint.
-pub fn checkpoint(path: &Path) -> Result<(), Failure> {
+/// Refuses a path that is known to be something else than a checkpoint.
+pub fn checkpoint(path: &Path) -> Result<(), Misplaced> {
     let shown = path.display();
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let text = match (Kind::of(path), extension) {
@@ -89,25 +92,11 @@ pub fn checkpoint(path: &Path) -> Result<(), Failure> {
         }
         _ => return Ok(()),
     };
-    Err(Failure(text))
+    Err(Misplaced(text))
 }
 
-/// Reads a model key, from a file or from standard input.
-pub fn read_key(path: &Path) -> Result<ModelKey, Failure> {
-    if !input::is_stdin(path) {
-        key(path)?;
-    }
-    let bytes = input::read(path).map_err(Failure)?;
-    ModelKey::from_bytes(&bytes).map_err(|e| unusable_key(&input::name(path), &e))
-}
-
-/// Why the contents of a file cannot be used as a model key, and what helps.
-pub fn unusable_key(name: &str, error: &KeyError) -> Failure {
-    Failure(format!("{name}: {error}{}", error.advice()))
-}
-
-/// Errors if `path` is known to be something else than a model key.
-fn key(path: &Path) -> Result<(), Failure> {
+/// Refuses a path that is known to be something else than a model key.
+pub fn key(path: &Path) -> Result<(), Misplaced> {
     let shown = path.display();
     let text = match Kind::of(path) {
         Kind::Proof => format!("{shown} is a proof, not a model key: --key takes the file {KEY_FILE} that setup wrote"),
@@ -123,5 +112,5 @@ fn key(path: &Path) -> Result<(), Failure> {
         }
         _ => return Ok(()),
     };
-    Err(Failure(text))
+    Err(Misplaced(text))
 }

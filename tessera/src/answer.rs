@@ -1,0 +1,303 @@
+//! Answers of a model, and proofs of them.
+
+use std::path::Path;
+
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::statement::{Lengths, Statement};
+use tessera_model::forward::{ForwardState, Saturations};
+use tessera_model::generate::{generate, token_rows, GenerateError, GenerateOptions, Generation};
+use tessera_model::QuantisedModel;
+use tessera_prover::{prove_in_context, ProveReport, ProverModel};
+use tessera_support::files;
+use tessera_support::progress::Progress;
+use tessera_verdict::vector::Vector;
+use tessera_verifier::context::Context;
+use tessera_verifier::key::ModelKey;
+
+use crate::lengths::fewest_chunks;
+use crate::plan::{Budget, Plan, Task};
+use crate::prompt::{check_encoder, check_reranker, Prompt, PromptError, PromptIds};
+use crate::work::{drive, Driver, Request, WorkDir};
+use crate::{Error, Model};
+
+/// How much to generate, and within which limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// How much to generate; encoders ignore it, because they make one vector of a text.
+    pub generate: GenerateOptions,
+    /// The context that a proof is tied to, for example a sender and a nonce; `None` for a proof that anybody can present.
+    pub context: Option<Context>,
+    /// The most memory to use; `None` for four fifths of the memory that is available.
+    pub memory: Option<Budget>,
+}
+
+impl Options {
+    /// Generates until the text ends, and at most this many tokens.
+    pub const fn at_most(tokens: usize) -> Self {
+        Self::of(GenerateOptions::at_most(tokens))
+    }
+
+    /// Generates exactly this many tokens, also after the text has ended.
+    pub const fn exactly(tokens: usize) -> Self {
+        Self::of(GenerateOptions::exactly(tokens))
+    }
+
+    const fn of(generate: GenerateOptions) -> Self {
+        let (context, memory) = (None, None);
+        Self {
+            generate,
+            context,
+            memory,
+        }
+    }
+
+    /// Ties proofs to a context, in which alone they hold.
+    #[must_use]
+    pub const fn in_context(mut self, context: Context) -> Self {
+        self.context = Some(context);
+        self
+    }
+
+    /// Uses at most this much memory.
+    #[must_use]
+    pub const fn within(mut self, memory: Budget) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+}
+
+/// A generated text.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The prompt's ids, and notes about them.
+    pub prompt: PromptIds,
+    /// The generated ids, times and saturated values.
+    pub generation: Generation,
+    /// The text that the generated ids add to the prompt; `None` if the model has no tokenizer.
+    pub text: Option<String>,
+}
+
+/// The vector that an encoder makes of a text.
+#[derive(Clone, Debug)]
+pub struct Embedding {
+    /// The text's ids, and notes about them.
+    pub prompt: PromptIds,
+    /// The vector: the integers that a proof is about, and the numbers that they stand for. A reranker's scores are in it, too.
+    pub vector: Vector,
+    /// Saturated values by tensor.
+    pub saturated: Saturations,
+}
+
+/// A proof, and how it was made.
+#[derive(Clone, Debug)]
+pub struct Proof {
+    /// The prompt's ids, and notes about them.
+    pub prompt: PromptIds,
+    /// The text that the proved ids add to the prompt; `None` if the model has no tokenizer, or made a vector.
+    pub text: Option<String>,
+    /// Phases with their times, passes over the weights, and bits of security.
+    pub report: ProveReport,
+}
+
+impl Proof {
+    /// The bytes of the proof, as verifiers take them.
+    pub fn bytes(&self) -> &[u8] {
+        &self.report.bytes
+    }
+
+    /// The statement that the proof is of: prompt and output.
+    pub const fn statement(&self) -> &Statement {
+        &self.report.proof.statement
+    }
+
+    /// Writes the proof to a file, which has its name once it is complete.
+    ///
+    /// # Errors
+    /// If the file cannot be written.
+    pub fn write(&self, path: impl AsRef<Path>) -> Result<(), Error> {
+        Ok(files::write(path.as_ref(), self.bytes())?)
+    }
+}
+
+/// Lengths of a statement about a prompt of so many ids: `tokens` are generated after it, or none if it is the text of an
+/// encoder.
+///
+/// # Errors
+/// If the context has no room for them, or if an encoder is to generate tokens.
+pub fn lengths(key: &ModelKey, prompt: usize, tokens: Option<usize>) -> Result<Lengths, GenerateError> {
+    match (key.config.is_encoder(), tokens) {
+        (true, Some(_)) => Err(GenerateError::Encoder),
+        (_, tokens) => Ok(Lengths {
+            rows: token_rows(prompt, tokens.unwrap_or(1), key.config.context)?,
+            outputs: tokens.unwrap_or(0),
+        }),
+    }
+}
+
+impl Model {
+    /// Continues a prompt greedily: each token is the one with the largest logit.
+    ///
+    /// # Errors
+    /// If the prompt cannot be used with the model, or if there is too little memory or context for it.
+    pub fn generate(
+        &self,
+        prompt: impl Into<Prompt>,
+        options: &Options,
+        progress: &dyn Progress,
+    ) -> Result<Answer, Error> {
+        let prompt = self.ids(&prompt.into())?;
+        let Lengths { rows, .. } = lengths(&self.key, prompt.ids.len(), Some(options.generate.tokens))?;
+        let logits = false;
+        let (model, _) = self.planned(Task::Generate { rows, logits }, options.memory)?;
+        progress.phase("generate", Some(options.generate.tokens as u64));
+        let generation = generate(&model, &prompt.ids, &options.generate, |_| progress.advance(1))?;
+        progress.done();
+        Ok(Answer {
+            text: self.text(&prompt.ids, &generation.ids)?,
+            prompt,
+            generation,
+        })
+    }
+
+    /// Generates an answer to a prompt, or makes the vector of a text, and proves that the model does.
+    ///
+    /// # Errors
+    /// As [`Model::generate`], and if no proof of this length is secure enough: then [`Model::prepare`] proves in chunks.
+    pub fn prove(&self, prompt: impl Into<Prompt>, options: &Options, progress: &dyn Progress) -> Result<Proof, Error> {
+        let prompt = self.ids(&prompt.into())?;
+        let lengths = self.lengths(&prompt, options)?;
+        let chunk = Chunk::whole(self.key.config.layers);
+        let (quantised, _) = self.planned(Task::Prove { lengths, chunk }, options.memory)?;
+        let prover = ProverModel {
+            quantised: &quantised,
+            ..self.prover()
+        };
+        let report = prove_in_context(&prover, &prompt.ids, &options.generate, options.context, progress)?;
+        progress.done();
+        let text = match self.key.config.is_encoder() {
+            true => None,
+            false => self.text(&prompt.ids, &report.proof.statement.output)?,
+        };
+        Ok(Proof { prompt, text, report })
+    }
+
+    /// Begins a proof in chunks of layers in a work directory, or goes on with the same proof if it is begun there. Each chunk fits
+    /// the memory budget, so a model is proved in as few chunks as memory and security allow.
+    ///
+    /// The job keeps every finished chunk: after an interruption, open it with [`WorkDir::open`] or prepare the same proof again. The
+    /// [`Driver`] keeps other processes away from the job as long as it lives.
+    ///
+    /// # Errors
+    /// As [`Model::prove`], and if the work directory has a job for another proof.
+    ///
+    /// ```no_run
+    /// # use tessera::{Error, Model, Options, Silent};
+    /// # fn main() -> Result<(), Error> {
+    /// let model = Model::open("model")?;
+    /// let (_driver, job) = model.prepare("work", "Once upon a time", &Options::at_most(64), "long.proof", &Silent)?;
+    /// for chunk in job.open_chunks() {
+    ///     job.prove_chunk(&model, chunk, &Silent)?;
+    /// }
+    /// let (proof, verified) = job.compose(&model)?;
+    /// # let _ = (proof, verified);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn prepare(
+        &self,
+        dir: impl AsRef<Path>,
+        prompt: impl Into<Prompt>,
+        options: &Options,
+        out: impl AsRef<Path>,
+        progress: &dyn Progress,
+    ) -> Result<(Driver, WorkDir), Error> {
+        let prompt = self.ids(&prompt.into())?;
+        let lengths = self.lengths(&prompt, options)?;
+        let allowance = self.allowance(options.memory);
+        let fewest = fewest_chunks(&self.key, lengths).unwrap_or(1);
+        let divided = self.subject().divide(lengths, fewest, allowance.budget);
+        let (layers, _) = divided.map_err(|e| allowance.refusal(e))?;
+        let driver = drive(dir.as_ref())?;
+        let request = Request {
+            prompt: &prompt.ids,
+            options: options.generate,
+            context: options.context,
+            layers,
+            out: out.as_ref(),
+        };
+        let job = WorkDir::create(dir.as_ref(), &driver, self, &request, progress)?;
+        Ok((driver, job))
+    }
+
+    /// Makes the vector of a text.
+    ///
+    /// # Errors
+    /// If the model is no encoder, or the text cannot be used with it.
+    pub fn embed(&self, text: impl Into<Prompt>, progress: &dyn Progress) -> Result<Embedding, Error> {
+        check_encoder(&self.key)?;
+        self.vector("embed", &text.into(), progress)
+    }
+
+    /// Scores how well a document answers a query.
+    ///
+    /// # Errors
+    /// If the model is no reranker, or the texts cannot be used with it.
+    pub fn rank(&self, query: &str, document: &str, progress: &dyn Progress) -> Result<Embedding, Error> {
+        check_reranker(&self.key)?;
+        let (query, document) = (query.to_owned(), document.to_owned());
+        self.vector("rank", &Prompt::Pair { query, document }, progress)
+    }
+
+    fn vector(&self, phase: &str, prompt: &Prompt, progress: &dyn Progress) -> Result<Embedding, Error> {
+        let prompt = self.ids(prompt)?;
+        let rows = token_rows(prompt.ids.len(), 1, self.key.config.context)?;
+        let logits = false;
+        let (model, _) = self.planned(Task::Generate { rows, logits }, None)?;
+        progress.phase(phase, None);
+        let mut state = ForwardState::new(&model);
+        let vector = state.vector(&prompt.ids)?;
+        let saturated = state.saturated();
+        let statement = Statement::of_vector(prompt.ids.clone(), &vector);
+        statement.check(&self.key.config)?;
+        progress.done();
+        let vector = Vector::of(&statement, &self.key).ok_or(PromptError::NoEncoder)?;
+        Ok(Embedding {
+            prompt,
+            vector,
+            saturated,
+        })
+    }
+
+    /// The ids that the model gets for a prompt.
+    ///
+    /// # Errors
+    /// As [`Prompt::ids`].
+    pub fn ids(&self, prompt: &Prompt) -> Result<PromptIds, Error> {
+        prompt.ids(&self.key, self.tokenizer.as_ref())
+    }
+
+    /// The text that generated ids add to a prompt; `None` if the model has no tokenizer.
+    fn text(&self, prompt: &[u32], output: &[u32]) -> Result<Option<String>, Error> {
+        let texts = self.tokenizer.as_ref().map(|t| t.texts(prompt, output)).transpose()?;
+        Ok(texts.map(|texts| texts.output.text))
+    }
+
+    /// Lengths of the statement that answers a prompt.
+    pub(crate) fn lengths(&self, prompt: &PromptIds, options: &Options) -> Result<Lengths, Error> {
+        let tokens = (!self.key.config.is_encoder()).then_some(options.generate.tokens);
+        Ok(lengths(&self.key, prompt.ids.len(), tokens)?)
+    }
+
+    /// The weights as a task within a budget uses them, and its plan.
+    fn planned(&self, task: Task, memory: Option<Budget>) -> Result<(QuantisedModel, Plan), Error> {
+        let allowance = self.allowance(memory);
+        let plan = self
+            .subject()
+            .plan(task, allowance.budget)
+            .map_err(|e| allowance.refusal(e))?;
+        let mut quantised = self.quantised.clone();
+        quantised.weights = quantised.weights.with_residency(plan.choices.residency);
+        Ok((quantised, plan))
+    }
+}

@@ -1,0 +1,79 @@
+//! Why a task could not be done.
+
+use tessera_circuits::statement::StatementError;
+use tessera_model::forward::ForwardError;
+use tessera_model::generate::GenerateError;
+use tessera_prover::ProveError;
+use tessera_quantise::comparison::FidelityError;
+use tessera_quantise::texts::TextError;
+use tessera_support::files::FileError;
+use tessera_text::chat::ChatError;
+use tessera_text::tokenizer::TokenizerError;
+use tessera_verifier::codec::CodecError;
+use thiserror::Error as ThisError;
+
+use crate::allowance::OutOfBudget;
+use crate::given::Misplaced;
+use crate::model::LoadError;
+use crate::prompt::PromptError;
+use crate::setup::SetupError;
+use crate::work::WorkError;
+
+/// Why a task could not be done. The text names the file, tensor or value that is wrong, and says how to go on.
+///
+/// New variants can be added, because tasks that a later version knows can fail in other ways.
+#[derive(Debug, ThisError)]
+#[non_exhaustive]
+pub enum Error {
+    /// A path holds something else than it was given for, for example a checkpoint in the place of a model directory.
+    #[error(transparent)]
+    Misplaced(#[from] Misplaced),
+    /// A model directory or key cannot be used.
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    /// A checkpoint could not be set up.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The prompt cannot be used with the model.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
+    /// The messages cannot be brought into a prompt.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
+    /// A text cannot be encoded or decoded.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// A text file cannot be used.
+    #[error(transparent)]
+    Text(#[from] TextError),
+    /// Nothing can be generated after the prompt.
+    #[error(transparent)]
+    Generate(#[from] GenerateError),
+    /// The model cannot be run on the prompt.
+    #[error(transparent)]
+    Forward(#[from] ForwardError),
+    /// The model's output is no statement of a proof.
+    #[error(transparent)]
+    Statement(#[from] StatementError),
+    /// The proof could not be made.
+    #[error(transparent)]
+    Prove(#[from] ProveError),
+    /// The task needs more memory than it may take.
+    #[error(transparent)]
+    Memory(#[from] OutOfBudget),
+    /// The model could not be compared with its checkpoint.
+    #[error(transparent)]
+    Fidelity(#[from] FidelityError),
+    /// A work directory cannot be used, or one of its chunks could not be proved.
+    #[error(transparent)]
+    Work(#[from] WorkError),
+    /// A file could not be read or written.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// A proof could not be encoded.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    /// The task was cancelled ([`Cancel`](crate::Cancel)).
+    #[error("the task was cancelled")]
+    Cancelled,
+}

@@ -1,0 +1,209 @@
+//! Prompts, and the token ids that a model gets for them.
+
+use tessera_text::chat::{question, ChatTemplate, Choice, Conversation};
+use tessera_text::tokenizer::Tokenizer;
+use tessera_verifier::key::ModelKey;
+use thiserror::Error as ThisError;
+
+use crate::Error;
+
+/// The input of a model.
+///
+/// ```
+/// use tessera::Prompt;
+///
+/// let text: Prompt = "Once upon a time".into();
+/// let ids: Prompt = [1, 80, 147].into();
+/// let question = Prompt::question(Some("Answer in one word."), "What is the capital of France?");
+/// # let _ = (text, ids, question);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
+pub enum Prompt {
+    /// A text, encoded as `transformers` encodes it, special tokens around it included.
+    Text(String),
+    /// Token ids, taken as they are.
+    Ids(Vec<u32>),
+    /// Messages, brought into a prompt by a chat template.
+    Chat {
+        /// The messages, and the tools that the model may call.
+        conversation: Conversation,
+        /// The template: the model's own, one of its named templates, or a given one.
+        template: Choice,
+    },
+    /// A query and a document, which a reranker scores.
+    Pair {
+        /// The query.
+        query: String,
+        /// The document.
+        document: String,
+    },
+}
+
+impl Prompt {
+    /// A question in a chat, perhaps after a system message, by the model's own template.
+    pub fn question(system: Option<&str>, user: &str) -> Self {
+        question(system, user).into()
+    }
+}
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<&[u32]> for Prompt {
+    fn from(ids: &[u32]) -> Self {
+        Self::Ids(ids.to_vec())
+    }
+}
+
+impl<const N: usize> From<[u32; N]> for Prompt {
+    fn from(ids: [u32; N]) -> Self {
+        Self::Ids(ids.to_vec())
+    }
+}
+
+impl From<Vec<u32>> for Prompt {
+    fn from(ids: Vec<u32>) -> Self {
+        Self::Ids(ids)
+    }
+}
+
+impl From<Conversation> for Prompt {
+    fn from(conversation: Conversation) -> Self {
+        let template = Choice::Own;
+        Self::Chat { conversation, template }
+    }
+}
+
+/// A prompt as token ids, and the facts about it that a user should see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptIds {
+    /// The ids.
+    pub ids: Vec<u32>,
+    /// Special tokens that messages spell; they were encoded as text.
+    pub spelled: Vec<String>,
+    /// Notes about the ids, for example that a text was cut.
+    pub notes: Vec<String>,
+}
+
+impl From<Vec<u32>> for PromptIds {
+    fn from(ids: Vec<u32>) -> Self {
+        let (spelled, notes) = Default::default();
+        Self { ids, spelled, notes }
+    }
+}
+
+/// A prompt that a model cannot be given.
+#[derive(Clone, Debug, ThisError, PartialEq, Eq)]
+pub enum PromptError {
+    /// The model has no tokenizer.
+    #[error("the model has no tokenizer, so texts must be given as token ids")]
+    NoTokenizer,
+    /// The model generates tokens.
+    #[error("the model is no encoder: it generates tokens and makes no vectors")]
+    NoEncoder,
+    /// The model makes vectors, but no scores.
+    #[error("the model is no reranker: it makes no scores of a query and a document")]
+    NoReranker,
+    /// The model makes scores, but no vectors.
+    #[error("the model is a reranker: it makes scores of a query and a document, and no embeddings")]
+    NoEmbedding,
+    /// The prompt has no ids.
+    #[error("the prompt has no tokens: its text encodes to nothing, and a model needs a token to go on from")]
+    Empty,
+    /// An id that the model does not have.
+    #[error(
+        "the prompt has the token id {id} at position {position} (counted from 0), but the model's vocabulary ends at {}",
+        vocab.saturating_sub(1)
+    )]
+    UnknownId {
+        /// The id.
+        id: u32,
+        /// The position, counted from 0.
+        position: usize,
+        /// Number of ids that the model has.
+        vocab: usize,
+    },
+}
+
+impl Prompt {
+    /// The ids of the prompt for the model of a key, with the tokenizer of that key.
+    ///
+    /// # Errors
+    /// If the model has no tokenizer and the prompt is no ids, if the prompt cannot be encoded, or as [`check`].
+    pub fn ids(&self, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<PromptIds, Error> {
+        let tokenizer = || tokenizer.ok_or(PromptError::NoTokenizer);
+        let ids = match self {
+            Self::Ids(ids) => ids.clone().into(),
+            Self::Text(text) => {
+                let encoded = tokenizer()?.encode_text(text)?;
+                PromptIds {
+                    ids: encoded.ids,
+                    spelled: Vec::new(),
+                    notes: encoded.notes,
+                }
+            }
+            Self::Chat { conversation, template } => {
+                let has_tools = conversation.tools.is_some();
+                let template = ChatTemplate::new(&key.tokenizer_config, template.clone(), has_tools)?;
+                let prompt = template.prompt(conversation, tokenizer()?)?;
+                PromptIds {
+                    ids: prompt.ids,
+                    spelled: prompt.spelled,
+                    notes: Vec::new(),
+                }
+            }
+            Self::Pair { query, document } => {
+                check_reranker(key)?;
+                tokenizer()?.encode_pair(query, document, &key.config)?.into()
+            }
+        };
+        check(&ids.ids, key)?;
+        Ok(ids)
+    }
+}
+
+/// Refuses ids that the model of a key cannot be given.
+///
+/// # Errors
+/// If there are none, or if the model does not have one of them.
+pub fn check(ids: &[u32], key: &ModelKey) -> Result<(), PromptError> {
+    let vocab = key.config.vocab;
+    match ids.iter().position(|id| *id as usize >= vocab) {
+        Some(position) => Err(PromptError::UnknownId {
+            id: ids[position],
+            position,
+            vocab,
+        }),
+        None if ids.is_empty() => Err(PromptError::Empty),
+        None => Ok(()),
+    }
+}
+
+/// Refuses a model that makes no vectors of texts.
+///
+/// # Errors
+/// If the model generates tokens, or scores pairs.
+pub fn check_encoder(key: &ModelKey) -> Result<(), PromptError> {
+    match (key.config.is_encoder(), key.config.reranker()) {
+        (false, _) => Err(PromptError::NoEncoder),
+        (true, Some(_)) => Err(PromptError::NoEmbedding),
+        (true, None) => Ok(()),
+    }
+}
+
+/// Refuses a model that makes no scores of pairs.
+///
+/// # Errors
+/// If the model is no reranker.
+pub fn check_reranker(key: &ModelKey) -> Result<(), PromptError> {
+    key.config.reranker().map(|_| ()).ok_or(PromptError::NoReranker)
+}
