@@ -3,8 +3,7 @@
 use tessera::{Model, Silent};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [dir, first, second] = &args[..] else {
+    let [_, dir, first, second] = &std::env::args().collect::<Vec<_>>()[..] else {
         return Err("usage: embed MODEL TEXT TEXT".into());
     };
     let model = Model::open(dir)?;

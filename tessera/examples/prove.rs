@@ -3,8 +3,7 @@
 use tessera::{Model, Options, SetupOptions, Silent};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [checkpoint, dir, prompt, out] = &args[..] else {
+    let [_, checkpoint, dir, prompt, out] = &std::env::args().collect::<Vec<_>>()[..] else {
         return Err("usage: prove CHECKPOINT MODEL PROMPT PROOF".into());
     };
     let model = Model::setup(checkpoint, dir, &SetupOptions::default(), &Silent)?;

@@ -3,8 +3,7 @@
 use tessera::{Model, Options, Silent};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [dir, work, prompt, out] = &args[..] else {
+    let [_, dir, work, prompt, out] = &std::env::args().collect::<Vec<_>>()[..] else {
         return Err("usage: resume MODEL WORK PROMPT PROOF".into());
     };
     let model = Model::open(dir)?;

@@ -3,8 +3,7 @@
 use tessera::{Key, Outcome};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    let [key, proof] = &args[..] else {
+    let [_, key, proof] = &std::env::args().collect::<Vec<_>>()[..] else {
         return Err("usage: verify KEY PROOF".into());
     };
     let verdict = Key::from_bytes(&std::fs::read(key)?)?.verify(&std::fs::read(proof)?);
