@@ -24,8 +24,6 @@ pub mod ledger;
 pub mod length;
 pub mod message;
 pub mod opening;
-pub mod packing;
-pub mod plan;
 pub mod policy;
 pub mod proof;
 pub mod public;

@@ -6,13 +6,13 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera_circuits::model::ModelConfig;
+use tessera_plan::packing::{Packed, Part};
+use tessera_plan::{Plan, Segment};
 use tessera_prover::prove::stark::tables_root;
 use tessera_verdict::rows::{bytes, count, Rows};
 use tessera_verdict::{input, mistaken};
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::packing::{Packed, Part};
-use tessera_verifier::plan::{Plan, Segment};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 use tessera_verifier::verify::PROTOCOL;
