@@ -24,7 +24,7 @@
 //! let middle = changed.len() / 2;
 //! changed[middle] ^= 1;
 //! assert!(matches!(key.verify(&changed).outcome, Outcome::Rejected { .. }));
-//! # Ok::<(), tessera_verifier::key::KeyError>(())
+//! # Ok::<(), tessera_verdict::KeyFileError>(())
 //! ```
 //!
 //! Nothing here needs the prover, a clock or threads, and only [`input`] a file system. Keys and proofs are hostile bytes: no panic, bounded
@@ -58,4 +58,5 @@ mod verdict;
 pub mod vocabulary;
 
 pub use key::Key;
+pub use tessera_recipe::KeyFileError;
 pub use verdict::{add_context, mistaken, mode, Outcome, Proved, Status, Verdict};

@@ -27,7 +27,6 @@ pub mod opening;
 pub mod policy;
 pub mod proof;
 pub mod public;
-pub mod recipe;
 pub mod stark;
 pub mod suite;
 pub mod sumcheck;

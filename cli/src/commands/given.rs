@@ -6,9 +6,10 @@ use std::path::Path;
 
 use tessera_prover::model::directory::KEY_FILE;
 use tessera_prover::tasks::work::JOB_FILE;
+use tessera_recipe::KeyFileError;
 use tessera_verdict::input;
 use tessera_verifier::codec::FileKind;
-use tessera_verifier::key::{KeyError, ModelKey};
+use tessera_verifier::key::ModelKey;
 
 use crate::printer::Failure;
 
@@ -92,17 +93,18 @@ pub fn checkpoint(path: &Path) -> Result<(), Failure> {
     Err(Failure(text))
 }
 
-/// Reads a model key, from a file or from standard input.
+/// Reads a model key, from a file or from standard input. One whose recipe no program writes is refused, too.
 pub fn read_key(path: &Path) -> Result<ModelKey, Failure> {
     if !input::is_stdin(path) {
         key(path)?;
     }
     let bytes = input::read(path).map_err(Failure)?;
-    ModelKey::from_bytes(&bytes).map_err(|e| unusable_key(&input::name(path), &e))
+    let (key, _) = tessera_recipe::read_key(&bytes).map_err(|e| unusable_key(&input::name(path), &e))?;
+    Ok(key)
 }
 
 /// Why the contents of a file cannot be used as a model key, and what helps.
-pub fn unusable_key(name: &str, error: &KeyError) -> Failure {
+pub fn unusable_key(name: &str, error: &KeyFileError) -> Failure {
     Failure(format!("{name}: {error}{}", error.advice()))
 }
 

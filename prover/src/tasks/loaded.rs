@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use tessera_recipe::KeyFileError;
 use tessera_verifier::codec::CodecError;
-use tessera_verifier::key::{KeyError, ModelId, ModelKey};
+use tessera_verifier::key::{ModelId, ModelKey};
 use thiserror::Error;
 
 use crate::intake::checkpoint::Checkpoint;
@@ -26,7 +27,7 @@ pub enum LoadError {
     #[error(transparent)]
     ModelDir(#[from] ModelDirError),
     #[error("{}: {source}{}", path.display(), source.advice())]
-    Key { path: PathBuf, source: KeyError },
+    Key { path: PathBuf, source: KeyFileError },
     #[error("{}: {source}", path.display())]
     Codec { path: PathBuf, source: CodecError },
     #[error("{} is the key of another model: its {what} differ from those in {}", key.display(), dir.display())]
@@ -41,13 +42,14 @@ pub enum LoadError {
     Tokenizer { path: PathBuf, source: TokenizerError },
 }
 
-/// Reads a model key.
+/// Reads a model key. One whose recipe no program writes is refused, too.
 pub fn read_key(path: &Path) -> Result<ModelKey, LoadError> {
     let bytes = files::read(path)?;
-    ModelKey::from_bytes(&bytes).map_err(|source| LoadError::Key {
+    let read = tessera_recipe::read_key(&bytes).map_err(|source| LoadError::Key {
         path: path.to_owned(),
         source,
-    })
+    });
+    Ok(read?.0)
 }
 
 /// Digest of a key that was read from `path`.

@@ -29,11 +29,11 @@ use crate::run::generate::GenerateOptions;
 use crate::support::files::{self, AtomicFile};
 use crate::support::progress::Silent;
 pub use crate::support::random::{random_ids, SplitMix};
+use tessera_recipe::Recipe;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::{CommitmentHeader, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::recipe::Recipe;
 use tessera_verifier::suite::Suite;
 pub use work::reworked;
 
@@ -474,7 +474,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         tables_root: [0; 32],
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
-        recipe: Recipe::default(),
+        recipe: Recipe::default().to_bytes().expect("a recipe of nothing"),
     }
 }
 

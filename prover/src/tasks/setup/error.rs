@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tessera_recipe::RecipeError;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::KeyError;
 use thiserror::Error;
@@ -38,6 +39,8 @@ pub enum SetupError {
     Memory(#[from] BudgetTooSmall),
     #[error(transparent)]
     Key(#[from] KeyError),
+    #[error(transparent)]
+    UnusableRecipe(#[from] RecipeError),
     #[error(transparent)]
     Codec(#[from] CodecError),
     #[error(transparent)]
