@@ -55,7 +55,7 @@ impl Key {
         &self.key
     }
 
-    /// What the key says of how the model was made.
+    /// The recipe: how the model was made, as the key says it.
     pub const fn recipe(&self) -> &Recipe {
         &self.recipe
     }

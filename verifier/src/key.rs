@@ -159,11 +159,11 @@ pub enum KeyError {
     Tiles { got: usize, expected: usize },
 }
 
-/// What helps with a key that this program can read, but must not use: it was changed on its way.
+/// Advice about a key that this program can read, but must not use: somebody changed it on its way.
 pub const DAMAGED: &str = "; the file is damaged, or no program of this name made it: get it again";
 
 impl KeyError {
-    /// What helps, to be put behind the message.
+    /// Advice that follows the message.
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::Codec(CodecError::Magic { .. } | CodecError::Version { .. }) | Self::Header { .. } => "",

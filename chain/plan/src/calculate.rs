@@ -1,4 +1,4 @@
-//! What is public in a proof of a model in one piece, as a function of challenges and statement: of elements of the field, or of
+//! Calculates what is public in a proof of a model in one piece, from challenges and statement: with elements of the field, or with
 //! the symbols that record a program. Where a verifier has all coefficients of an opening, a program has their extensions.
 
 use stwo::core::fields::qm31::SecureField;

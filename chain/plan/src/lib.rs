@@ -1,4 +1,4 @@
-//! What contracts need to verify Tessera proofs (docs/chain.md): plans of keys, and proofs packed as calls.
+//! Makes what contracts need to verify Tessera proofs (docs/chain.md): plans of keys, and proofs packed as calls.
 //!
 //! A verifier knows the model's architecture and calculates, from the challenges of a proof and its statement, what the proof
 //! has to say. Contracts know no model. A [`Plan`] is this calculation as data: a program for a small machine, which

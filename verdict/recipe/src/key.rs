@@ -18,7 +18,7 @@ pub enum KeyFileError {
 }
 
 impl KeyFileError {
-    /// What helps, to be put behind the message.
+    /// Advice that follows the message.
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::Key(error) => error.advice(),
