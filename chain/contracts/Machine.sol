@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-/// @title The machine that follows segments of the program of a plan (docs/chain.md; verifier/src/plan/program.rs is the same in Rust).
+/// @title The machine that follows segments of the program of a plan (docs/chain.md; chain/plan/src/program.rs is the same in Rust).
 /// @notice A segment is made of pages. A page is in memory while it is followed, as are the registers, an element each. Nothing jumps.
 /// Whatever a segment does, it reads pages and writes registers: there is nothing else to reach. What it leaves is as good as the plan is.
 /// @dev Places in memory are sums of few numbers of 16 bits: nothing overflows. A register is a spread element (`Field.spread`): four

@@ -7,7 +7,7 @@ import {Opening} from "../contracts/Opening.sol";
 import {Stark} from "../contracts/Stark.sol";
 import {Transcript} from "../contracts/Transcript.sol";
 
-/// @title What a part of a proof is about, as the tests give it: in calldata, in the layouts of verifier/examples/chain_vectors.
+/// @title What a part of a proof is about, as the tests give it: in calldata, in the layouts of chain/plan/examples/chain_vectors.
 abstract contract Claims {
     /// What an opening is about, and where its conversation begins.
     function claims(bytes calldata data)

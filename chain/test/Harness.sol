@@ -11,7 +11,7 @@ import {Folding} from "../contracts/Folding.sol";
 import {Opening} from "../contracts/Opening.sol";
 
 /// @title What the tests call: every function takes bytes of calldata, and returns bytes and the gas between them.
-/// @dev Layouts are those of verifier/examples/chain_vectors.rs. Numbers are big-endian.
+/// @dev Layouts are those of chain/plan/examples/chain_vectors. Numbers are big-endian.
 contract Harness {
     using Transcript for Transcript.State;
 

@@ -4,7 +4,7 @@ pragma solidity 0.8.37;
 import {Field} from "../contracts/Field.sol";
 import {Machine} from "../contracts/Machine.sol";
 
-/// @title Programs of plans, as verifier/examples/chain_vectors prints them.
+/// @title Programs of plans, as chain/plan/examples/chain_vectors prints them.
 contract Machines {
     /// Numbers of elements that are given and of the words of each kind, two bytes each; these elements, these words, the segment, which
     /// is one page. Returns what it leaves.

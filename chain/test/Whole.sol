@@ -8,7 +8,7 @@ import {Claims} from "./Claims.sol";
 import {Transcript} from "../contracts/Transcript.sol";
 
 /// @title What the tests call of the parts of a proof that are verified as a whole: bytes of calldata, bytes and gas.
-/// @dev Layouts are those of verifier/examples/chain_vectors. Numbers are big-endian.
+/// @dev Layouts are those of chain/plan/examples/chain_vectors. Numbers are big-endian.
 contract Whole is Claims {
     /// An opening: digest, policy, parameters of both codes, both claims, then the conversation and the queries. Returns the digest.
     function opening(bytes calldata data) external view returns (bytes memory out, uint256 used) {

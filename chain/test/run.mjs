@@ -1,5 +1,5 @@
 // The contracts against the verifier in Rust: `node test/run.mjs VECTORS`, where VECTORS is what
-// `cargo run --release -p tessera-verifier --example chain_vectors -- KEY PROOF` prints: one case a line.
+// `cargo run --release -p tessera-plan --example chain_vectors -- KEY PROOF` prints: one case a line.
 import { readFileSync } from "node:fs";
 import { compile } from "../lib/compile.mjs";
 import { start } from "../lib/node.mjs";

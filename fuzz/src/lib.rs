@@ -18,6 +18,7 @@ use tessera_circuits::model::{
 use tessera_circuits::statistics::Clip;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::prove;
+use tessera_recipe::Recipe;
 use tessera_support::progress::Silent;
 use tessera_testkit::{odd_config, random_ids, random_model, reworked, TestModel};
 use tessera_text::chat::{question, ChatTemplate, Choice, RENDERED_BYTES};
@@ -86,13 +87,18 @@ pub fn decode_proof(data: &[u8]) {
     judge(&honest().key, data);
 }
 
-/// Whatever is decoded is encoded as it was, and a usable key answers an honest proof of another model.
+/// Whatever is decoded is encoded as it was, its recipe too, and a usable key answers an honest proof of another model.
 pub fn decode_key(data: &[u8]) {
     let Ok(key) = ModelKey::from_bytes(data) else { return };
     assert_eq!(key.to_bytes().as_deref(), Ok(data));
+    if let Ok(recipe) = Recipe::of(&key) {
+        assert_eq!(recipe.to_bytes(), Ok(key.recipe.clone()));
+    }
     let own = honest();
+    // The same model, whatever is said of how it was made.
+    let recipe = own.key.recipe.clone();
     match verify(&key, &own.proofs[0]) {
-        Ok(_) => assert_eq!(key, own.key, "accepted under another key"),
+        Ok(_) => assert_eq!(ModelKey { recipe, ..key }, own.key, "accepted under another key"),
         Err(VerifyError::OtherModel { .. }) => {}
         Err(other) => panic!("{other}"),
     }

@@ -57,8 +57,8 @@ pub use tessera_verifier::context::Context;
 
 pub use {
     tessera_checkpoint as checkpoint, tessera_circuits as circuits, tessera_model as quantised,
-    tessera_prover as prover, tessera_quantise as quantise, tessera_support as support, tessera_text as text,
-    tessera_verifier as verifier,
+    tessera_prover as prover, tessera_quantise as quantise, tessera_recipe as recipe, tessera_support as support,
+    tessera_text as text, tessera_verifier as verifier,
 };
 
 /// Checkpoints of random weights, of any shape, for trials and benchmarks.

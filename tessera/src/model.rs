@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use tessera_circuits::statement::Lengths;
+use tessera_recipe::KeyFileError;
 use tessera_verifier::codec::CodecError;
-use tessera_verifier::key::{KeyError, ModelId, ModelKey};
+use tessera_verifier::key::{ModelId, ModelKey};
 use thiserror::Error;
 
 use crate::allowance::{mapped, Allowance, OutOfBudget};
@@ -39,7 +40,7 @@ pub enum LoadError {
         /// The key's file.
         path: PathBuf,
         /// The problem.
-        source: KeyError,
+        source: KeyFileError,
     },
     /// The key cannot be encoded again, so it has no id.
     #[error("{}: {source}", path.display())]
@@ -72,13 +73,14 @@ pub enum LoadError {
     },
 }
 
-/// Reads a model key.
+/// Reads a model key. One whose recipe no program writes is refused, too.
 pub fn read_key(path: &Path) -> Result<ModelKey, LoadError> {
     let bytes = files::read(path)?;
-    ModelKey::from_bytes(&bytes).map_err(|source| LoadError::Key {
+    let read = tessera_recipe::read_key(&bytes).map_err(|source| LoadError::Key {
         path: path.to_owned(),
         source,
-    })
+    });
+    Ok(read?.0)
 }
 
 /// The digest of a key that was read from `path`.

@@ -13,9 +13,9 @@ use std::time::Instant;
 use tessera_prover::opening::params_for;
 
 use tessera_circuits::model::{ColumnNorms, ModelParams};
+use tessera_recipe::{Fidelity, Recipe};
 use tessera_verifier::key::{CommitmentHeader, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::recipe::Fidelity;
 
 pub use self::against::{recompute, Agreement};
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
@@ -48,6 +48,8 @@ pub struct SetupReport {
     pub model_id: ModelId,
     /// Key of the model, as it is in the model directory.
     pub key: ModelKey,
+    /// The recipe in the key.
+    pub recipe: Recipe,
     /// Number of weights, a tied embedding counted once per use.
     pub weights: u64,
     /// Bytes of all files of the model directory.
@@ -249,9 +251,10 @@ impl SetUp<'_> {
         directory::write_description(&dir, &config, &params, digest, self.texts.files.both())?;
         let settings = recipe::settings(&self.options.quantise);
         let (source, private) = (self.texts.calibration.source, self.options.private_recipe);
+        let recipe = recipe::recipe(settings, source, files, &verdict.fidelity, private);
         let key = ModelKey {
             tables_root: tables_root(self.options.suite, &params, config.score_cap()),
-            recipe: recipe::recipe(settings, source, files, &verdict.fidelity, private),
+            recipe: recipe.to_bytes()?,
             config,
             params,
             weights: commitment,
@@ -271,6 +274,7 @@ impl SetUp<'_> {
             model_id,
             weights: key.config.matmuls().iter().map(|m| (m.in_dim * m.out_dim) as u64).sum(),
             key,
+            recipe,
             disk_bytes: directory_bytes(&target)?,
             codeword_kept,
             predicted_bytes: self.plans.predicted_bytes(),

@@ -3,21 +3,25 @@
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelParams, Pooling, WeightFormat};
+use tessera_recipe::{Class, Fidelity, Figures, Recipe, ScoreFigures, SourceFile, VectorFigures};
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::recipe::{Class, Fidelity, Figures, Recipe, ScoreFigures, SourceFile, VectorFigures};
 
 use crate::rows::{bytes, count, Rows};
 use crate::shown;
 use crate::verdict::add_context;
 
-/// A key for machines; `tokens` is the length of the statement, prompt included, that security is said for.
+/// A key and its recipe for machines; `tokens` is the length of the statement, prompt included, that security is said for.
 ///
 /// # Errors
 /// If the key cannot be encoded.
-pub fn key_json(key: &ModelKey, tokenizer: bool, tokens: usize) -> Result<Map<String, Value>, CodecError> {
+pub fn key_json(
+    (key, recipe): (&ModelKey, &Recipe),
+    tokenizer: bool,
+    tokens: usize,
+) -> Result<Map<String, Value>, CodecError> {
     let whole = [Chunk::whole(key.config.layers)];
     let bits = |rows: usize| security_bits(key, &whole, rows);
     let w = &key.weights;
@@ -38,7 +42,7 @@ pub fn key_json(key: &ModelKey, tokenizer: bool, tokens: usize) -> Result<Map<St
         ("tokenizer", json!(tokenizer)),
         ("computation_digest", json!(hex::encode(key.computation_digest()?))),
         ("tokenizer_digest", json!(hex::encode(key.tokenizer_digest()?))),
-        ("recipe", recipe_json(key)?),
+        ("recipe", recipe_json(key, recipe)),
         ("security_bits", json!(bits(tokens.saturating_sub(1)))),
         ("security_bits_at_full_context", json!(bits(key.config.context))),
     ] {
@@ -47,11 +51,16 @@ pub fn key_json(key: &ModelKey, tokenizer: bool, tokens: usize) -> Result<Map<St
     Ok(json)
 }
 
-/// A key for people: `tokenizer` is whether it has one, or why that cannot be used, `security` what is said of proofs.
+/// A key and its recipe for people: `tokenizer` is whether it has one, or why that cannot be used, `security` what is said of proofs.
 ///
 /// # Errors
 /// If the key cannot be encoded.
-pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, security: &str) -> Result<Rows, CodecError> {
+pub fn key_rows(
+    rows: Rows,
+    (key, recipe): (&ModelKey, &Recipe),
+    tokenizer: Result<bool, &str>,
+    security: &str,
+) -> Result<Rows, CodecError> {
     let w = &key.weights;
     let rows = rows
         .row("model", key.id()?)
@@ -79,7 +88,7 @@ pub fn key_rows(rows: Rows, key: &ModelKey, tokenizer: Result<bool, &str>, secur
             },
         )
         .row("security", security);
-    recipe_rows(rows, key)
+    Ok(recipe_rows(rows, key, recipe))
 }
 
 /// A proof of so many bytes for machines.
@@ -158,17 +167,16 @@ pub fn dimensions(c: &ModelConfig) -> String {
     )
 }
 
-/// The recipe for machines.
-pub fn recipe_json(key: &ModelKey) -> Result<Value, CodecError> {
-    let recipe = &key.recipe;
+/// The recipe of a key for machines.
+fn recipe_json(key: &ModelKey, recipe: &Recipe) -> Value {
     let settings = recipe.settings.iter().map(|s| (s.name.clone(), json!(s.value)));
     let file = |f: &SourceFile| json!({"name": f.name, "bytes": f.bytes, "sha256": hex::encode(f.sha256)});
     let files = recipe
         .files
         .as_ref()
         .map(|files| files.iter().map(file).collect::<Vec<_>>());
-    Ok(json!({
-        "digest": hex::encode(key.recipe_digest()?),
+    json!({
+        "digest": hex::encode(key.recipe_digest()),
         "tool": recipe.tool,
         "settings": settings.collect::<serde_json::Map<_, _>>(),
         "calibration": {
@@ -178,18 +186,17 @@ pub fn recipe_json(key: &ModelKey) -> Result<Value, CodecError> {
         },
         "files": files,
         "fidelity": fidelity_json(recipe.fidelity.as_ref()),
-    }))
+    })
 }
 
-/// The recipe for people.
-pub fn recipe_rows(rows: Rows, key: &ModelKey) -> Result<Rows, CodecError> {
-    let recipe = &key.recipe;
+/// The recipe of a key for people.
+fn recipe_rows(rows: Rows, key: &ModelKey, recipe: &Recipe) -> Rows {
     let rows = rows
         .row(
             "recipe",
             format!(
                 "{}\nthe word of whoever made the key; --against CHECKPOINT tries it",
-                hex::encode(key.recipe_digest()?)
+                hex::encode(key.recipe_digest())
             ),
         )
         .row("  made by", &recipe.tool)
@@ -207,7 +214,7 @@ pub fn recipe_rows(rows: Rows, key: &ModelKey) -> Result<Rows, CodecError> {
             rows.row("  file", value)
         }),
     };
-    Ok(fidelity_rows(rows, recipe.fidelity.as_ref()))
+    fidelity_rows(rows, recipe.fidelity.as_ref())
 }
 
 fn settings(recipe: &Recipe) -> String {

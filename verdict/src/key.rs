@@ -1,4 +1,5 @@
 use tessera_circuits::statement::Statement;
+use tessera_recipe::{KeyFileError, Recipe};
 use tessera_verifier::key::{KeyError, ModelId, ModelKey};
 use tessera_verifier::verify::verify_bytes;
 
@@ -13,22 +14,23 @@ use crate::vocabulary::Vocabulary;
 pub struct Key {
     key: ModelKey,
     id: ModelId,
+    recipe: Recipe,
     /// None if the model has no tokenizer; or why it cannot be used.
     vocabulary: Result<Option<Vocabulary>, String>,
 }
 
 impl Key {
-    /// Reads a key. A tokenizer that cannot be used makes no key unusable: ids are what is proved.
+    /// Reads a key. It is refused if its recipe cannot be shown, though no verdict depends on it. A tokenizer that cannot be used makes no key unusable: ids are what is proved.
     ///
     /// # Errors
-    /// If the bytes are no usable model key, one variant per cause.
+    /// If the bytes are no usable model key, or if no program writes its recipe: one variant per cause.
     ///
     /// ```
     /// let error = tessera_verdict::Key::from_bytes(b"TESSKEY").unwrap_err();
     /// assert_eq!(error.to_string(), "model key file ends early");
     /// ```
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
-        let key = ModelKey::from_bytes(bytes)?;
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyFileError> {
+        let (key, recipe) = tessera_recipe::read_key(bytes)?;
         let vocabulary = match key.tokenizer.is_empty() {
             true => Ok(None),
             false => Vocabulary::from_bytes(&key.tokenizer)
@@ -36,8 +38,9 @@ impl Key {
                 .map_err(|e| e.to_string()),
         };
         Ok(Self {
-            id: key.id()?,
+            id: key.id().map_err(KeyError::from)?,
             key,
+            recipe,
             vocabulary,
         })
     }
@@ -50,6 +53,11 @@ impl Key {
     /// All that the key says.
     pub const fn model_key(&self) -> &ModelKey {
         &self.key
+    }
+
+    /// The recipe: how the model was made, as the key says it.
+    pub const fn recipe(&self) -> &Recipe {
+        &self.recipe
     }
 
     /// The verdict on the bytes of a proof.

@@ -25,7 +25,7 @@
 //! let middle = changed.len() / 2;
 //! changed[middle] ^= 1;
 //! assert!(matches!(key.verify(&changed).outcome, Outcome::Rejected { .. }));
-//! # Ok::<(), tessera_verifier::key::KeyError>(())
+//! # Ok::<(), tessera_verdict::KeyFileError>(())
 //! ```
 //!
 //! The crate needs no prover, no clock and no threads, and only [`input`] needs a file system, so you can embed it
@@ -60,4 +60,5 @@ mod verdict;
 pub mod vocabulary;
 
 pub use key::Key;
+pub use tessera_recipe::KeyFileError;
 pub use verdict::{add_context, mistaken, mode, Outcome, Proved, Status, Verdict};

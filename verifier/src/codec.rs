@@ -13,7 +13,7 @@ mod canonical;
 
 use std::fmt;
 
-use bincode::config::{Config, Configuration, Fixint, Limit, LittleEndian};
+use bincode::config::{Configuration, Fixint, Limit, LittleEndian};
 use bincode::enc::write::Writer;
 use bincode::error::{DecodeError, EncodeError};
 use serde::de::DeserializeOwned;
@@ -168,17 +168,23 @@ fn config<const LIMIT: usize>() -> Configuration<LittleEndian, Fixint, Limit<LIM
 /// The bytes of a file. Refuses what [`decode`] would refuse: a payload over the limit of its kind, or a
 /// field element that is not reduced.
 pub fn encode<T: Serialize>(kind: FileKind, value: &T) -> Result<Vec<u8>, CodecError> {
+    encode_with_rest(kind, value, &[])
+}
+
+/// The bytes of a file that has a value and, behind it, bytes as they stand.
+pub(crate) fn encode_with_rest<T: Serialize>(kind: FileKind, value: &T, rest: &[u8]) -> Result<Vec<u8>, CodecError> {
     check_canonical_fields(value)?;
     let mut bytes = Vec::from(kind.magic());
     bytes.extend(kind.version().to_le_bytes());
-    let payload = encode_payload(value)?;
-    check_limit(kind, payload.len())?;
-    bytes.extend(payload);
+    let front = encode_part(value)?;
+    check_limit(kind, front.len() + rest.len())?;
+    bytes.extend(front);
+    bytes.extend(rest);
     Ok(bytes)
 }
 
-/// The encoding without a header, of a part of a file: what digests are made of.
-pub(crate) fn encode_payload<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
+/// The encoding of a part of a file, which has no header: what digests are made of.
+pub fn encode_part<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     bincode::serde::encode_to_vec(value, config::<KEY_LIMIT>())
         .map_err(|e| CodecError::Unencodable { reason: e.to_string() })
 }
@@ -188,15 +194,31 @@ pub(crate) fn encode_payload<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecEr
 /// # Errors
 /// One variant of [`CodecError`] per cause; whatever the bytes are, there is no panic.
 pub fn decode<T: Serialize + DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<T, CodecError> {
+    decode_part(kind, payload(kind, bytes)?)
+}
+
+/// Reads a part of a file of this kind, all of the bytes that [`encode_part`] wrote. For example, a key has its recipe as bytes,
+/// and whoever shows the recipe reads them with this function.
+///
+/// # Errors
+/// As of [`decode`], and none about a header.
+pub fn decode_part<T: Serialize + DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<T, CodecError> {
+    let (value, rest) = read(kind, bytes)?;
+    match rest.len() {
+        0 => check_encoding(kind, value, bytes),
+        count => Err(CodecError::TrailingBytes { kind, count }),
+    }
+}
+
+/// Reads a file that [`encode_with_rest`] wrote: the value, and the bytes behind it.
+pub(crate) fn decode_with_rest<T: Serialize + DeserializeOwned>(
+    kind: FileKind,
+    bytes: &[u8],
+) -> Result<(T, &[u8]), CodecError> {
     let payload = payload(kind, bytes)?;
-    let value = match kind {
-        FileKind::Proof | FileKind::ProofInContext | FileKind::Chunk => {
-            decode_payload(kind, payload, config::<PROOF_LIMIT>())
-        }
-        FileKind::Key => decode_payload(kind, payload, config::<KEY_LIMIT>()),
-    }?;
-    check_canonical_fields(&value)?;
-    Ok(value)
+    let (value, rest) = read(kind, payload)?;
+    let front = payload.strip_suffix(rest).unwrap_or(payload);
+    Ok((check_encoding(kind, value, front)?, rest))
 }
 
 /// Checks what decoding a STARK proof does not: every field element is below the modulus and the last FRI
@@ -250,22 +272,27 @@ fn check_limit(kind: FileKind, len: usize) -> Result<(), CodecError> {
     Ok(())
 }
 
-fn decode_payload<T, C>(kind: FileKind, payload: &[u8], config: C) -> Result<T, CodecError>
-where
-    T: Serialize + DeserializeOwned,
-    C: Config,
-{
-    let (value, read) =
-        bincode::serde::decode_from_slice(payload, config).map_err(|error| decode_error(kind, &error))?;
-    if let Some(count) = payload.len().checked_sub(read).filter(|&count| count > 0) {
-        return Err(CodecError::TrailingBytes { kind, count });
-    }
-    let mut same = Compare { expected: payload };
-    bincode::serde::encode_into_writer(&value, &mut same, config)
+/// The value that bytes begin with, and what is behind it.
+fn read<T: DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<(T, &[u8]), CodecError> {
+    let read = match kind {
+        FileKind::Proof | FileKind::ProofInContext | FileKind::Chunk => {
+            bincode::serde::decode_from_slice(bytes, config::<PROOF_LIMIT>())
+        }
+        FileKind::Key => bincode::serde::decode_from_slice(bytes, config::<KEY_LIMIT>()),
+    };
+    let (value, length) = read.map_err(|error| decode_error(kind, &error))?;
+    Ok((value, bytes.get(length..).unwrap_or_default()))
+}
+
+/// The value, if these bytes are its encoding and all its field elements are reduced.
+fn check_encoding<T: Serialize>(kind: FileKind, value: T, bytes: &[u8]) -> Result<T, CodecError> {
+    let mut same = Compare { expected: bytes };
+    bincode::serde::encode_into_writer(&value, &mut same, config::<KEY_LIMIT>())
         .map_err(|_| CodecError::NonCanonicalEncoding { kind })?;
     if !same.expected.is_empty() {
         return Err(CodecError::NonCanonicalEncoding { kind });
     }
+    check_canonical_fields(&value)?;
     Ok(value)
 }
 

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 /// 32 bytes that are not all zero, absorbed before the first challenge. A proof holds in its own context only, so that a
-/// copy of it cannot be passed off as made for somebody or something else. For example, a contract pays the address that the
-/// last twenty bytes name (docs/chain.md).
+/// copy of it cannot be passed off as made for somebody or something else. For example, whoever pays for a
+/// proof asks for one in the context that names the payee.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "[u8; 32]", into = "[u8; 32]")]
 pub struct Context([u8; 32]);
@@ -17,7 +17,7 @@ pub struct Context([u8; 32]);
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ContextError {
-    /// Contracts say so where there is none.
+    /// Zeros say that there is no context.
     #[error("a context of zeros stands for no context; leave it out")]
     Zeros,
     /// Not 64 hexadecimal digits, with or without `0x`.

@@ -3,6 +3,9 @@
 //!
 //! A key has three groups of fields: what defines the computation and the commitment, the tokenizer's files, and the
 //! recipe that says how the model was made. The model id is a digest of the first two groups ([`ModelKey::id`]).
+//!
+//! No verifier relies on a recipe, so here it is bytes. [`ModelKey::from_bytes`] checks nothing of them but that the whole file is within the limit
+//! of a key. Whoever shows a recipe or follows it reads it with the crate `tessera-recipe`, which refuses bytes that are no recipe.
 
 use serde::{Deserialize, Serialize};
 use tessera_circuits::chunk::Chunk;
@@ -11,9 +14,8 @@ use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use thiserror::Error;
 
-use crate::codec::{decode, encode, encode_payload, CodecError, FileKind};
+use crate::codec::{decode_with_rest, encode_part, encode_with_rest, CodecError, FileKind};
 use crate::opening::{CommitmentParams, OpenedColumns, OpeningError, FIBRE};
-use crate::recipe::{Recipe, RecipeError};
 use crate::suite::{Digest, Suite};
 
 /// How the trees of a key are made. Later versions may know more values; this one knows those of [`CommitmentHeader::CURRENT`]
@@ -70,7 +72,8 @@ impl CommitmentHeader {
     }
 }
 
-/// Commitment to the weights and to the lookup tables.
+/// Commitment to the weights and to the lookup tables. `Serialize` and `Deserialize` leave out the recipe, which stands behind the other
+/// fields in a file: only [`ModelKey::to_bytes`] and [`ModelKey::from_bytes`] write and read it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelKey {
     /// The architecture.
@@ -89,8 +92,9 @@ pub struct ModelKey {
     pub tokenizer: Vec<u8>,
     /// `tokenizer_config.json`, empty if the model has none.
     pub tokenizer_config: Vec<u8>,
-    /// How the model was made and how close it is to its checkpoint. Not a part of the id.
-    pub recipe: Recipe,
+    /// How the model was made and how close it is to its checkpoint: the last bytes of the file, whatever they are. Not a part of the id.
+    #[serde(skip)]
+    pub recipe: Vec<u8>,
 }
 
 /// The fields that define the computation and the commitment, encoded as in the key.
@@ -151,33 +155,35 @@ pub enum KeyError {
         got: u32,
         supported: u32,
     },
-    #[error("model key: {0}")]
-    Recipe(#[from] RecipeError),
     #[error("model key: {got} tiles committed, the architecture has {expected}")]
     Tiles { got: usize, expected: usize },
 }
 
+/// Advice about a key that this program can read, but must not use: somebody changed it on its way.
+pub const DAMAGED: &str = "; the file is damaged, or no program of this name made it: get it again";
+
 impl KeyError {
-    /// What helps, to be put behind the message: a key that this program can read, but must not use, was changed on its way.
+    /// Advice that follows the message.
     pub const fn advice(&self) -> &'static str {
         match self {
             Self::Codec(CodecError::Magic { .. } | CodecError::Version { .. }) | Self::Header { .. } => "",
-            _ => "; the file is damaged, or no program of this name made it: get it again",
+            _ => DAMAGED,
         }
     }
 }
 
 impl ModelKey {
-    /// Reads and checks a key. Total on hostile bytes.
+    /// Reads a key and checks all of it but the recipe. Total on hostile bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyError> {
-        let key: Self = decode(FileKind::Key, bytes)?;
+        let (mut key, recipe): (Self, _) = decode_with_rest(FileKind::Key, bytes)?;
         key.check()?;
+        key.recipe = recipe.to_vec();
         Ok(key)
     }
 
     /// The canonical encoding.
     pub fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
-        encode(FileKind::Key, self)
+        encode_with_rest(FileKind::Key, self, &self.recipe)
     }
 
     /// Checks that every dimension and parameter is one that the constraints were written for.
@@ -192,7 +198,7 @@ impl ModelKey {
                 expected,
             });
         }
-        Ok(self.recipe.check()?)
+        Ok(())
     }
 
     /// The columns of the commitment that hold the weights of a chunk, in the bands of the architecture.
@@ -233,7 +239,7 @@ impl ModelKey {
             tables_root: &self.tables_root,
         };
         let version = FileKind::Key.version().to_le_bytes().to_vec();
-        Ok(self.tagged(COMPUTATION_TAG, &[version, encode_payload(&fields)?].concat()))
+        Ok(self.tagged(COMPUTATION_TAG, &[version, encode_part(&fields)?].concat()))
     }
 
     /// Digest of the tokenizer's files.
@@ -242,12 +248,12 @@ impl ModelKey {
             tokenizer: &self.tokenizer,
             tokenizer_config: &self.tokenizer_config,
         };
-        Ok(self.tagged(TOKENIZER_TAG, &encode_payload(&fields)?))
+        Ok(self.tagged(TOKENIZER_TAG, &encode_part(&fields)?))
     }
 
     /// Digest of the recipe.
-    pub fn recipe_digest(&self) -> Result<[u8; 32], CodecError> {
-        Ok(self.tagged(RECIPE_TAG, &encode_payload(&self.recipe)?))
+    pub fn recipe_digest(&self) -> [u8; 32] {
+        self.tagged(RECIPE_TAG, &self.recipe)
     }
 }
 

@@ -274,7 +274,6 @@ mod tests {
         parameter_words, ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS,
         SHORT_MESSAGE_LOG, STARK_LOG_LAST_LAYER,
     };
-    use crate::recipe::Recipe;
     use crate::suite::SuiteChannel;
     use std::collections::BTreeSet;
     use stwo::core::circle::CirclePoint;
@@ -325,7 +324,7 @@ mod tests {
             tables_root: [0; 32],
             tokenizer: Vec::new(),
             tokenizer_config: Vec::new(),
-            recipe: Recipe::default(),
+            recipe: Vec::new(),
         }
     }
 

@@ -23,7 +23,7 @@ pub enum Suite {
     /// Blake2s-256, numbers little-endian.
     #[default]
     Blake2s,
-    /// Keccak-256 as Ethereum has it, numbers big-endian: what contracts can verify.
+    /// Keccak-256 with the padding that came before SHA-3, numbers big-endian.
     Keccak,
 }
 
@@ -164,13 +164,6 @@ impl Hasher {
             Self::Keccak(hash) => hash.finalize().into(),
         }
     }
-}
-
-/// Keccak-256 of some bytes, as contracts calculate it.
-pub fn keccak(bytes: &[u8]) -> Digest {
-    let mut hasher = Suite::Keccak.hasher();
-    hasher.update(bytes);
-    hasher.finalize()
 }
 
 #[cfg(test)]

@@ -152,8 +152,9 @@ fn describe_key(key: &Key, name: &str, tokens: usize) -> Result<(String, Value),
         false => bits(full),
     };
     let rows = Rows::default().row("model key", shown::line(name));
-    let rows = key_rows(rows, model, key.tokenizer(), &security).map_err(|e| e.to_string())?;
-    let json = key_json(model, key.tokenizer() == Ok(true), tokens.min(full)).map_err(|e| e.to_string())?;
+    let rows = key_rows(rows, (model, key.recipe()), key.tokenizer(), &security).map_err(|e| e.to_string())?;
+    let json =
+        key_json((model, key.recipe()), key.tokenizer() == Ok(true), tokens.min(full)).map_err(|e| e.to_string())?;
     Ok((rows.to_string(), Value::Object(json)))
 }
 

@@ -65,7 +65,8 @@ impl RawKey {
         run(py, || {
             let key = self.0.model_key();
             let tokens = TOKENS.min(key.config.context + 1);
-            let json = key_json(key, self.0.tokenizer() == Ok(true), tokens).map_err(|e| e.to_string())?;
+            let json =
+                key_json((key, self.0.recipe()), self.0.tokenizer() == Ok(true), tokens).map_err(|e| e.to_string())?;
             Ok(Value::Object(json).to_string())
         })
     }

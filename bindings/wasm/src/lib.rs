@@ -46,7 +46,8 @@ impl RawKey {
     /// What the key says, as JSON.
     pub fn describe(&self) -> Result<String, JsError> {
         let key = self.0.model_key();
-        let json = key_json(key, self.0.tokenizer() == Ok(true), TOKENS.min(key.config.context + 1))?;
+        let tokens = TOKENS.min(key.config.context + 1);
+        let json = key_json((key, self.0.recipe()), self.0.tokenizer() == Ok(true), tokens)?;
         Ok(Value::Object(json).to_string())
     }
 

@@ -9,11 +9,11 @@ use tessera::circuits::model::ModelConfig;
 use tessera::prover::stark::tables_root;
 use tessera::verifier::codec::FileKind;
 use tessera::verifier::key::ModelKey;
-use tessera::verifier::packing::{Packed, Part};
-use tessera::verifier::plan::{Plan, Segment};
 use tessera::verifier::proof::Proof;
 use tessera::verifier::suite::Suite;
 use tessera::verifier::verify::PROTOCOL;
+use tessera_plan::packing::{Packed, Part};
+use tessera_plan::{Plan, Segment};
 use tessera_verdict::rows::{bytes, count, Rows};
 use tessera_verdict::{input, mistaken};
 

@@ -12,6 +12,7 @@ use tessera::model::{key_tokenizer, Model};
 use tessera::plan::Subject;
 use tessera::quantise::Strategy;
 use tessera::quantised::directory::KEY_FILE;
+use tessera::recipe::{self, Recipe};
 use tessera::support::files::{is_there, parent};
 use tessera::support::progress::Progress;
 use tessera::verifier::codec::FileKind;
@@ -191,22 +192,24 @@ fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
     let disk = model.disk_bytes()?;
     let rows = Rows::default().path("directory", path).row("disk", bytes(disk));
     let subject = Subject::of_dir(&model.key, path);
-    let (rows, mut json) = describe_key(&model.key, &path.join(KEY_FILE), &subject, args, rows)?;
+    let key = path.join(KEY_FILE);
+    let recipe = Recipe::of(&model.key).map_err(|e| key::unusable_key(&input::name(&key), &e.into()))?;
+    let (rows, mut json) = describe_key((&model.key, &recipe), &key, &subject, args, rows)?;
     json["kind"] = json!("model directory");
     json["disk_bytes"] = json!(disk);
     Ok(Report::done(rows.to_string(), json))
 }
 
 fn key(name: &str, content: &[u8], args: &InspectArgs) -> Result<Report, Failure> {
-    let key = ModelKey::from_bytes(content).map_err(|e| key::unusable_key(name, &e))?;
+    let (key, recipe) = recipe::read_key(content).map_err(|e| key::unusable_key(name, &e))?;
     let subject = Subject::of_key(&key, keeps_codeword(&key.config));
     let rows = Rows::default().path("model key", name.as_ref());
-    let (rows, json) = describe_key(&key, name.as_ref(), &subject, args, rows)?;
+    let (rows, json) = describe_key((&key, &recipe), name.as_ref(), &subject, args, rows)?;
     Ok(Report::done(rows.to_string(), json))
 }
 
 fn describe_key(
-    key: &ModelKey,
+    (key, recipe): (&ModelKey, &Recipe),
     path: &Path,
     subject: &Subject,
     args: &InspectArgs,
@@ -215,7 +218,7 @@ fn describe_key(
     let tokenizer = key_tokenizer(key, path).map(|t| t.is_some()).map_err(|e| e.to_string());
     let tokenizer = tokenizer.as_ref().map(|has| *has).map_err(String::as_str);
     let prediction = Prediction::new(subject, args.tokens);
-    let mut json = key_json(key, tokenizer == Ok(true), prediction.tokens)?;
+    let mut json = key_json((key, recipe), tokenizer == Ok(true), prediction.tokens)?;
     for (name, value) in [
         ("most_tokens_in_one_piece", json!(most_rows(key).map(|rows| rows + 1))),
         ("fewest_chunks", json!(fewest_chunks(key, prediction.tokens - 1))),
@@ -223,7 +226,7 @@ fn describe_key(
     ] {
         json.insert(name.to_owned(), value);
     }
-    let rows = key_rows(rows, key, tokenizer, &security::shown(key, prediction.tokens))?;
+    let rows = key_rows(rows, (key, recipe), tokenizer, &security::shown(key, prediction.tokens))?;
     Ok((prediction.rows(rows), Value::Object(json)))
 }
 

@@ -55,7 +55,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "strategy": strategy(&report),
         "hash": report.key.header.hash_suite.label(),
         "calibration_tokens": report.calibration_tokens,
-        "calibration_text": report.key.recipe.calibration.text,
+        "calibration_text": report.recipe.calibration.text,
         "fidelity": fidelity_json(Some(&report.fidelity)),
         "private_recipe": args.private_recipe,
         "model_dir": args.out.display().to_string(),
@@ -71,7 +71,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
             format!(
                 "{}: {}",
                 count(report.calibration_tokens, "token"),
-                report.key.recipe.calibration.text
+                report.recipe.calibration.text
             ),
         );
     let mut rows = fidelity_rows(rows, Some(&report.fidelity))

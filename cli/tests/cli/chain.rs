@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{json, Value};
 use tempfile::tempdir;
-use tessera_verifier::key::ModelKey;
+use tessera::verifier::key::ModelKey;
 
 use crate::args;
 use crate::support::{self, done, fails, names, Shared, CHECKPOINT, PROMPT};

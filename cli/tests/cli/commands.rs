@@ -5,8 +5,8 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tempfile::tempdir;
-use tessera_circuits::model::{Blocks, ModelConfig, Rotation};
-use tessera_synthetic::{write_synthetic, Dtype};
+use tessera::circuits::model::{Blocks, ModelConfig, Rotation};
+use tessera::synthetic::{write_synthetic, Dtype};
 
 use crate::args;
 use crate::support::{configured_checkpoint, done, fails, json, names, tessera, Shared, CHECKPOINT, GOLDEN, PROMPT};

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use tempfile::tempdir;
-use tessera_circuits::model::MAX_CONTEXT;
-use tessera_verifier::key::ModelKey;
+use tessera::circuits::model::MAX_CONTEXT;
+use tessera::verifier::key::ModelKey;
 
 use crate::args;
 use crate::support::{done, fails, names, tessera, Shared, CHECKPOINT, PROMPT};

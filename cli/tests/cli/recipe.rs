@@ -5,6 +5,8 @@ use std::path::Path;
 
 use serde_json::Value;
 use tempfile::tempdir;
+use tessera::recipe::{read_key, Recipe};
+use tessera::verifier::codec::encode_part;
 
 use crate::args;
 use crate::support::{copy_dir, done, edited_checkpoint, fails, json, Shared, CHECKPOINT, GOLDEN};
@@ -75,6 +77,35 @@ fn a_key_lists_the_files_and_options_that_it_was_made_from() {
         "187d0d5e8360d9625e40e0b35ec57d1ef0eea1a60ddcf09412246bed3484852f"
     );
     assert!(files.iter().any(|f| f["name"] == "config.json" && f["bytes"] == 649));
+}
+
+/// A recipe is shown in terminals, so every command refuses a key whose recipe moves a cursor, whether it shows the recipe or not.
+#[test]
+fn a_key_whose_recipe_cannot_be_shown_is_refused_by_every_command() {
+    let (shared, dir) = (Shared::get(), tempdir().unwrap());
+    let model = dir.path().join("model");
+    shared.copy_model(&model);
+    let path = model.join("model.key");
+    let (mut key, recipe) = read_key(&fs::read(&path).unwrap()).unwrap();
+    let hostile = Recipe {
+        tool: "\u{1b}[2J".to_owned(),
+        ..recipe
+    };
+    key.recipe = encode_part(&hostile).unwrap();
+    fs::write(&path, key.to_bytes().unwrap()).unwrap();
+    for command in [
+        args!["inspect", path],
+        args!["inspect", model],
+        args!["inspect", model, "--against", CHECKPOINT],
+        args!["verify", "--key", path, shared.proof()],
+        args!["generate", "--model", model, "--prompt", "Once", "--tokens", "1"],
+    ] {
+        let words = [
+            "model.key: model key: the recipe's tool holds a control character",
+            "the file is damaged",
+        ];
+        fails(command, &words);
+    }
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use serde_json::{json, Value};
 use tempfile::tempdir;
 use tessera::model::Model;
-use tessera_model::generate::GenerateOptions;
-use tessera_prover::prove;
-use tessera_support::progress::Silent;
+use tessera::prover::prove;
+use tessera::quantised::generate::GenerateOptions;
+use tessera::support::progress::Silent;
 
 use crate::args;
 use crate::support::{done, fails, tessera, Shared};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rayon::prelude::*;
 use tessera_circuits::model::ModelConfig;
-use tessera_verifier::recipe::Figures;
+use tessera_recipe::Figures;
 use thiserror::Error;
 
 use super::logits::{arg_max, log_softmax};

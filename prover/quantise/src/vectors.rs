@@ -1,7 +1,7 @@
 //! How close the vectors of an encoder, or the logits of a reranker, are to those of the float model.
 
 use tessera_circuits::model::{ModelConfig, ModelParams};
-use tessera_verifier::recipe::{Fidelity, ScoreFigures, VectorFigures};
+use tessera_recipe::{Fidelity, ScoreFigures, VectorFigures};
 
 use super::comparison::FidelityError;
 use tessera_checkpoint::Checkpoint;

@@ -12,12 +12,12 @@ use tessera_model::QuantisedModel;
 use tessera_prover::opening::{commit, params_for, Codeword, Split};
 use tessera_prover::stark::tables_root;
 use tessera_prover::{boundaries, generate_statement, prove_chunk, ProverModel};
+use tessera_recipe::Recipe;
 use tessera_support::progress::Silent;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::{CommitmentHeader, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::recipe::Recipe;
 use tessera_verifier::suite::Suite;
 
 pub use tessera_model::sample::{edit, extreme_model, random_model};
@@ -49,7 +49,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         tables_root: [0; 32],
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
-        recipe: Recipe::default(),
+        recipe: Recipe::default().to_bytes().expect("a recipe of nothing"),
     }
 }
 

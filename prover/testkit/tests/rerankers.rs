@@ -16,11 +16,11 @@ use tessera_model::forward::ForwardState;
 use tessera_model::QuantisedModel;
 use tessera_quantise::vectors::measure_vectors;
 use tessera_quantise::{QuantiseError, Strategy};
+use tessera_recipe::{read_key, Class, Fidelity};
 use tessera_samples::families::write;
 use tessera_support::progress::Silent;
 use tessera_testkit::{quantised, random_ids, random_model, reranker_config, unrooted_key, TestModel};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::recipe::{Class, Fidelity};
 use tessera_verifier::verify::verify;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/rerankers.json");
@@ -276,7 +276,7 @@ fn keys_of_rerankers_are_written_and_read_exactly() {
         for (place, byte) in [(at, 3), (at, 5), (at, 7), (at + 4, 1), (at + 5, 2)] {
             let mut other = bytes.clone();
             other[place] = byte;
-            assert!(ModelKey::from_bytes(&other).is_err(), "byte {place} is {byte}");
+            assert!(read_key(&other).is_err(), "byte {place} is {byte}");
         }
     }
 }

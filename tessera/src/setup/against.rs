@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use tessera_circuits::model::ModelParams;
+use tessera_recipe::{Recipe, SourceFile};
 use tessera_verifier::key::{ModelId, ModelKey};
-use tessera_verifier::recipe::SourceFile;
 
 use super::recipe::{options as recipe_options, tool};
 use super::{setup, CodewordCache, SetupError, SetupOptions};
@@ -50,8 +50,8 @@ pub fn recompute(
     progress: &dyn Progress,
 ) -> Result<Agreement, SetupError> {
     let refused = |problem: String| SetupError::Recipe { problem };
-    let recipe = &key.recipe;
-    let quantise = recipe_options(recipe).map_err(refused)?;
+    let recipe = Recipe::of(key)?;
+    let quantise = recipe_options(&recipe).map_err(refused)?;
     if recipe.calibration.text == OWN_TEXT && calibration.is_none() {
         let digest = recipe
             .calibration
@@ -73,10 +73,11 @@ pub fn recompute(
         suite: key.header.hash_suite,
         private_recipe: false,
     };
-    let made = setup(checkpoint, &dir.path().join("model"), &options, progress)?.key;
-    let own = made.recipe.files.clone().unwrap_or_default();
+    let report = setup(checkpoint, &dir.path().join("model"), &options, progress)?;
+    let (made, own_recipe) = (report.key, report.recipe);
+    let own = own_recipe.files.clone().unwrap_or_default();
     let mut notes = Vec::new();
-    let calibrated = (&recipe.calibration, &made.recipe.calibration);
+    let calibrated = (&recipe.calibration, &own_recipe.calibration);
     if calibrated.0.text != calibrated.1.text {
         let (then, now) = (&calibrated.0.text, &calibrated.1.text);
         notes.push(format!("the key was calibrated on {then}, the model made now on {now}"));
@@ -107,7 +108,7 @@ pub fn recompute(
         tokenizer: made.tokenizer_digest()? == key.tokenizer_digest()?,
         fidelity: recipe
             .measured()
-            .map(|own| made.recipe.measured().is_some_and(|now| own.agrees(now))),
+            .map(|own| own_recipe.measured().is_some_and(|now| own.agrees(now))),
         other_files: recipe.files.as_ref().map(|listed| differing(listed, &own)),
         notes,
     })

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tessera_recipe::RecipeError;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::KeyError;
 use thiserror::Error;
@@ -58,6 +59,9 @@ pub enum SetupError {
     /// The set-up made a key that is not usable.
     #[error(transparent)]
     Key(#[from] KeyError),
+    /// The recipe in the key cannot be written or read.
+    #[error(transparent)]
+    UnusableRecipe(#[from] RecipeError),
     /// A key cannot be encoded.
     #[error(transparent)]
     Codec(#[from] CodecError),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use sha2::{Digest as _, Sha256};
-use tessera_verifier::recipe::{Calibration, Fidelity, Recipe, Setting, SourceFile};
+use tessera_recipe::{Calibration, Fidelity, Recipe, Setting, SourceFile};
 
 use super::{SetupError, SetupOptions};
 use crate::plan::{Plan, Subject, Task};

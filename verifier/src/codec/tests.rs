@@ -195,6 +195,55 @@ fn trailing_bytes_are_refused() {
     );
 }
 
+/// What is behind a value is read as it stands, and the value is canonical as in any file.
+#[test]
+fn a_value_may_have_bytes_behind_it() {
+    let kind = FileKind::Key;
+    for rest in [&b""[..], b"behind it"] {
+        let bytes = encode_with_rest(kind, &message(), rest).unwrap();
+        assert_eq!(bytes, [encode(kind, &message()).unwrap(), rest.to_vec()].concat());
+        assert_eq!(decode_with_rest::<Message>(kind, &bytes), Ok((message(), rest)));
+        for len in 0..bytes.len() - rest.len() {
+            assert_eq!(
+                decode_with_rest::<Message>(kind, &bytes[..len]),
+                Err(CodecError::Truncated { kind })
+            );
+        }
+    }
+    let mut bad = message();
+    bad.step = Step::One(BAD);
+    let error = CodecError::NonCanonicalField { value: P };
+    assert_eq!(encode_with_rest(kind, &bad, &[]), Err(error.clone()));
+    let bytes = [encode(kind, &()).unwrap(), encode_part(&bad).unwrap(), vec![7]].concat();
+    assert_eq!(decode_with_rest::<Message>(kind, &bytes), Err(error));
+    let repeated = encode_with_rest(kind, &vec![(1u16, 5u8), (1, 5)], &[7]).unwrap();
+    let result = decode_with_rest::<BTreeMap<u16, u8>>(kind, &repeated);
+    assert_eq!(result, Err(CodecError::NonCanonicalEncoding { kind }));
+}
+
+/// A part has the bytes of a file without its header, and is read as strictly.
+#[test]
+fn parts_are_read_as_files_are() {
+    let kind = FileKind::Key;
+    let bytes = encode_part(&message()).unwrap();
+    assert_eq!(encode(kind, &message()).unwrap()[HEADER..], bytes);
+    assert_eq!(decode_part::<Message>(kind, &bytes), Ok(message()));
+    for len in 0..bytes.len() {
+        let part = decode_part::<Message>(kind, &bytes[..len]);
+        assert_eq!(part, Err(CodecError::Truncated { kind }), "{len} bytes");
+    }
+    let count = 2;
+    let longer = [bytes, vec![0; count]].concat();
+    let trailing = CodecError::TrailingBytes { kind, count };
+    assert_eq!(decode_part::<Message>(kind, &longer), Err(trailing));
+    let repeated = encode_part(&vec![(1u16, 5u8), (1, 5)]).unwrap();
+    let result = decode_part::<BTreeMap<u16, u8>>(kind, &repeated);
+    assert_eq!(result, Err(CodecError::NonCanonicalEncoding { kind }));
+    let bad = encode_part(&BAD).unwrap();
+    let result = decode_part::<BaseField>(kind, &bad);
+    assert_eq!(result, Err(CodecError::NonCanonicalField { value: P }));
+}
+
 #[test]
 fn sizes_are_limited() {
     let kind = FileKind::Proof;
@@ -207,8 +256,12 @@ fn sizes_are_limited() {
     };
     assert_eq!(decode::<Vec<u8>>(kind, &bytes), Err(too_large.clone()));
     // One sequence of as many bytes, with the eight bytes of its length.
-    assert_eq!(encode(kind, &vec![0u8; PROOF_LIMIT - 7]), Err(too_large));
+    assert_eq!(encode(kind, &vec![0u8; PROOF_LIMIT - 7]), Err(too_large.clone()));
     assert!(encode(FileKind::Key, &vec![0u8; PROOF_LIMIT - 7]).is_ok());
+    // What is behind a value counts, too.
+    let rest = vec![0u8; PROOF_LIMIT];
+    assert_eq!(encode_with_rest(kind, &0u8, &rest), Err(too_large));
+    assert!(encode_with_rest(kind, &0u8, &rest[1..]).is_ok());
     for (kind, limit) in [
         (kind, PROOF_LIMIT),
         (FileKind::Chunk, PROOF_LIMIT),

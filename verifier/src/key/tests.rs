@@ -5,8 +5,7 @@ use tessera_circuits::model::{
 };
 
 use super::*;
-use crate::recipe::{Calibration, Fidelity, Setting, SourceFile};
-
+use crate::codec::{encode, HEADER_LEN};
 use crate::suite::Suite;
 
 fn key() -> ModelKey {
@@ -88,28 +87,7 @@ fn key() -> ModelKey {
         tables_root: [2; 32],
         tokenizer: b"tokenizer".to_vec(),
         tokenizer_config: b"config".to_vec(),
-        recipe: Recipe::default(),
-    }
-}
-
-fn recipe() -> Recipe {
-    Recipe {
-        tool: "tessera".to_owned(),
-        settings: vec![Setting {
-            name: "strategy".to_owned(),
-            value: "w8".to_owned(),
-        }],
-        calibration: Calibration {
-            text: "file".to_owned(),
-            sha256: Some([4; 32]),
-            tokens: 7,
-        },
-        files: Some(vec![SourceFile {
-            name: "config.json".to_owned(),
-            bytes: 5,
-            sha256: [5; 32],
-        }]),
-        fidelity: Some(Fidelity::NotMeasured("nobody asked".to_owned())),
+        recipe: Vec::new(),
     }
 }
 
@@ -156,9 +134,9 @@ fn every_field_that_defines_the_model_is_in_its_id() {
 #[test]
 fn the_recipe_has_a_digest_of_its_own_and_is_not_in_the_id() {
     let (plain, mut told) = (key(), key());
-    told.recipe = recipe();
+    told.recipe = b"how it was made".to_vec();
     assert_eq!(plain.id().unwrap(), told.id().unwrap());
-    assert_ne!(plain.recipe_digest().unwrap(), told.recipe_digest().unwrap());
+    assert_ne!(plain.recipe_digest(), told.recipe_digest());
     let bytes = told.to_bytes().unwrap();
     assert_ne!(bytes, plain.to_bytes().unwrap());
     assert_eq!(ModelKey::from_bytes(&bytes).unwrap(), told);
@@ -169,10 +147,10 @@ fn the_recipe_has_a_digest_of_its_own_and_is_not_in_the_id() {
 #[test]
 fn the_id_is_a_digest_of_the_digests_of_parts_of_the_file() {
     let mut key = key();
-    key.recipe = recipe();
+    key.recipe = b"how it was made".to_vec();
     let bytes = key.to_bytes().unwrap();
     let lengths = 16 + key.tokenizer.len() + key.tokenizer_config.len();
-    let last = bytes.len() - encode_payload(&key.recipe).unwrap().len();
+    let last = bytes.len() - key.recipe.len();
     let (first, second) = (&bytes[8..last - lengths], &bytes[last - lengths..last]);
     let digest = |tag: &str, data: &[u8]| Blake2s256::digest([tag.as_bytes(), b"\0", data].concat());
     let computation = digest("tessera/model computation", first);
@@ -185,7 +163,7 @@ fn the_id_is_a_digest_of_the_digests_of_parts_of_the_file() {
     );
     assert_ne!(key.computation_digest().unwrap(), *other);
     let recipe = digest("tessera/model recipe", &bytes[last..]);
-    assert_eq!(key.recipe_digest().unwrap(), *recipe);
+    assert_eq!(key.recipe_digest(), *recipe);
 }
 
 #[test]
@@ -206,13 +184,27 @@ fn a_commitment_of_another_kind_is_refused_by_name() {
     }
 }
 
+/// No verifier relies on a recipe: it is whatever bytes are left, none or many, and a byte more or less is another one.
 #[test]
-fn a_key_with_a_damaged_recipe_is_refused() {
-    let mut other = key();
-    other.recipe.tool = "two\nlines".to_owned();
-    let bytes = encode(FileKind::Key, &other).unwrap();
-    let error = ModelKey::from_bytes(&bytes).unwrap_err();
-    assert!(matches!(error, KeyError::Recipe(_)), "{error}");
+fn the_recipe_is_all_that_is_behind_the_other_fields() {
+    let honest = key();
+    let front = honest.to_bytes().unwrap();
+    for recipe in [&b""[..], b"\x1b[2J", &[0xff; 5000]] {
+        let bytes = [&front, recipe].concat();
+        let read = ModelKey::from_bytes(&bytes).unwrap();
+        assert_eq!(read.recipe, recipe);
+        assert_eq!(read.id().unwrap(), honest.id().unwrap());
+        assert_eq!(read.to_bytes().unwrap(), bytes);
+    }
+    // The other fields are not to be had from the recipe: a file that ends within them ends early.
+    for length in HEADER_LEN..front.len() {
+        let error = ModelKey::from_bytes(&front[..length]).unwrap_err();
+        let kind = FileKind::Key;
+        assert!(
+            matches!(error, KeyError::Codec(ref own) if *own == CodecError::Truncated { kind }),
+            "{length} bytes: {error}"
+        );
+    }
 }
 
 /// The number of a suite that nobody knows is refused where the key is read; one that is known makes another model.
@@ -239,7 +231,7 @@ fn an_unknown_hash_suite_is_refused_by_name() {
     }
 }
 
-/// The digests of a key of Keccak are those of a contract: `keccak256` of tags and fields.
+/// The digests of a key of Keccak are Keccak-256 of tags and fields.
 #[test]
 fn the_id_of_a_keccak_key_is_made_of_keccak_digests() {
     let mut key = key();

@@ -14,6 +14,7 @@ use tessera_circuits::model::{
     ChannelShift, HeadNorm, HeadNorms, MatmulKind, WeightFormat, KINDS, LAYER_KINDS, MAX_HEAD_DIM, MAX_VOCAB,
 };
 use tessera_circuits::statistics::Clip;
+use tessera_recipe::read_key;
 use tessera_testkit::{processor_time, SplitMix};
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::gkr::{LayerProof, TreeProof};
@@ -158,9 +159,9 @@ fn claimed_lengths_take_no_memory() {
             let bytes = tampered(&key, at);
             // A string may set aside what it claims, up to the limit of a key.
             let result = measured("length", FileKind::Key.limit() + PER_BYTE * bytes.len(), || {
-                ModelKey::from_bytes(&bytes)
+                read_key(&bytes)
             });
-            assert!(result.is_err() || result.is_ok_and(|k| k.to_bytes().as_ref() == Ok(&bytes)));
+            assert!(result.is_err() || result.is_ok_and(|(k, _)| k.to_bytes().as_ref() == Ok(&bytes)));
         }
     }
     assert!(tried > 300, "{tried}");
@@ -278,15 +279,23 @@ fn huge_keys_are_read_or_refused() {
     let _alone = alone();
     let own = honest();
     let random = [header(FileKind::Key), noise(SIZE, 2)].concat();
-    assert!(measured("random key", MEMORY, || ModelKey::from_bytes(&random)).is_err());
+    assert!(measured("random key", MEMORY, || read_key(&random)).is_err());
     let mut key = own.key.clone();
     key.tokenizer = noise(SIZE, 3);
     let bytes = key.to_bytes().expect("a key");
-    let read = measured("key with a huge tokenizer", PER_BYTE * SIZE, || {
+    let read = measured("key with a huge tokenizer", PER_BYTE * SIZE, || read_key(&bytes));
+    let (key, _) = read.expect("a key");
+    let error = answer("its proof", &key, &own.encoded[0]);
+    assert!(matches!(error, VerifyError::OtherModel { .. }), "{error}");
+    // To the verifier a recipe is bytes, of which no more are kept than there are.
+    let mut key = own.key.clone();
+    key.recipe = noise(SIZE, 4);
+    let bytes = key.to_bytes().expect("a key");
+    let read = measured("key with a huge recipe", PER_BYTE * SIZE, || {
         ModelKey::from_bytes(&bytes)
     });
-    let error = answer("its proof", &read.expect("a key"), &own.encoded[0]);
-    assert!(matches!(error, VerifyError::OtherModel { .. }), "{error}");
+    assert_eq!(read.expect("a key"), key);
+    assert!(measured("a huge recipe", MEMORY, || read_key(&bytes)).is_err());
     let mut key = own.key.clone();
     key.params.head = ChannelShift(vec![1; SIZE]);
     let bytes = key.to_bytes().expect("a key");

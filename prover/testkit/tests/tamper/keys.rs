@@ -7,7 +7,6 @@ use tessera_circuits::model::{
     ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, Rotation,
     StreamShift, WeightFormat, KINDS, MAX_CONTEXT,
 };
-use tessera_verifier::codec::{encode, FileKind};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::opening::OpeningError;
 use tessera_verifier::verify::{verify, VerifyError};
@@ -19,7 +18,7 @@ fn refusal(change: &dyn Fn(&mut ModelKey)) -> KeyError {
     let [Honest { key, proof, .. }, _] = honest();
     let mut key = key.clone();
     change(&mut key);
-    let bytes = encode(FileKind::Key, &key).expect("the key encodes");
+    let bytes = key.to_bytes().expect("the key encodes");
     let read = ModelKey::from_bytes(&bytes).expect_err("a hostile key is not read");
     let Err(VerifyError::Key(given)) = verify(&key, proof) else {
         panic!("not refused as a key: {:?}", verify(&key, proof));
@@ -381,7 +380,7 @@ fn commitments_of_another_kind() {
 fn a_recipe_changes_no_verdict() {
     let [Honest { key, proof, .. }, _] = honest();
     let mut other = key.clone();
-    other.recipe.tool = "another program".to_owned();
+    other.recipe = b"\x1b[2J no recipe at all".to_vec();
     assert_ne!(other.to_bytes().expect("bytes"), key.to_bytes().expect("bytes"));
     assert_eq!(other.id().expect("an id"), key.id().expect("an id"));
     verify(&other, proof).expect("the same model");

@@ -1,5 +1,5 @@
-//! What the contracts in `chain/` are compared with: calls of their parts, and what this verifier says of them, one case a line.
-//! `cargo run --release -p tessera-verifier --example chain_vectors -- KEY PROOF`, both of the suite Keccak.
+//! What the contracts in `chain/` are compared with: calls of their parts, and what the verifier says of them, one case a line.
+//! `cargo run --release -p tessera-plan --example chain_vectors -- KEY PROOF`, both of the suite Keccak.
 
 mod before;
 mod calldata;
@@ -15,12 +15,12 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::mle::{eq_eval, eval_padded};
+use tessera_plan::packing::{Packed, Part};
+use tessera_plan::Segment;
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::packing::{Packed, Part};
-use tessera_verifier::plan::Segment;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{self, SumcheckProof};

@@ -4,17 +4,18 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::{OpeningProof, FIBRE};
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::stark::Stark;
+use tessera_verifier::suite::Suite;
+use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement, Conversation, VerifyError};
 use thiserror::Error;
 
-use crate::codec::CodecError;
-use crate::key::ModelKey;
-use crate::opening::merkle::Digest;
-use crate::opening::{OpeningProof, FIBRE};
+use crate::hash::keccak;
 use crate::plan::{token_log, Plan};
-use crate::proof::{ChunkProof, Proof};
-use crate::stark::Stark;
-use crate::suite::{keccak, Suite};
-use crate::verify::{verify, verify_conversation, ChunkStatement, Conversation, VerifyError};
 
 /// Why a proof cannot be sent to contracts.
 #[derive(Debug, Error)]

@@ -2,6 +2,8 @@
 //! proves. Nothing here is part of the model id or decides about a proof. It can be checked by making the model again.
 
 use serde::{Deserialize, Serialize};
+use tessera_verifier::codec::{decode_part, encode_part, CodecError, FileKind};
+use tessera_verifier::key::ModelKey;
 use thiserror::Error;
 
 /// Longest text in a recipe, in bytes.
@@ -252,25 +254,54 @@ impl Figures {
     }
 }
 
-/// A recipe that no program has written.
+/// A recipe that no program writes. The messages are about the key that has it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 // The messages say what each is.
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub enum RecipeError {
-    #[error("the recipe's {what} has {got} entries or bytes, at most {limit} are allowed")]
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    #[error("model key: the recipe's {what} has {got} entries or bytes, at most {limit} are allowed")]
     TooLong {
         what: &'static str,
         got: usize,
         limit: usize,
     },
-    #[error("the recipe's {what} holds a control character")]
+    #[error("model key: the recipe's {what} holds a control character")]
     Control { what: &'static str },
-    #[error("the recipe's fidelity figure {what} is not a number that can be")]
+    #[error("model key: the recipe's fidelity figure {what} is not a number that can be")]
     Figure { what: &'static str },
 }
 
 impl Recipe {
+    /// Reads the recipe of a key.
+    ///
+    /// # Errors
+    /// As of [`Recipe::from_bytes`].
+    pub fn of(key: &ModelKey) -> Result<Self, RecipeError> {
+        Self::from_bytes(&key.recipe)
+    }
+
+    /// Reads and checks a recipe as it stands at the end of a key. Total on hostile bytes.
+    ///
+    /// # Errors
+    /// One variant of [`RecipeError`] per cause: the bytes are not the canonical encoding of a recipe, or [`Recipe::check`] refuses it.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RecipeError> {
+        let recipe: Self = decode_part(FileKind::Key, bytes)?;
+        recipe.check()?;
+        Ok(recipe)
+    }
+
+    /// The canonical encoding, as it stands at the end of a key.
+    ///
+    /// # Errors
+    /// If [`Recipe::check`] refuses it: nobody could read it.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, RecipeError> {
+        self.check()?;
+        Ok(encode_part(self)?)
+    }
+
     /// Checks that texts can be shown and figures are numbers. Total on hostile input.
     pub fn check(&self) -> Result<(), RecipeError> {
         text("tool", &self.tool)?;
@@ -430,6 +461,98 @@ mod tests {
             let files = with(|r| r.files = r.files.as_ref().map(|list| vec![list[0].clone(); count]));
             assert_eq!([settings, files], verdict);
         }
+    }
+
+    /// A recipe with something of every kind.
+    fn full() -> Recipe {
+        Recipe {
+            tool: "tessera".to_owned(),
+            settings: vec![Setting {
+                name: "strategy".to_owned(),
+                value: "w8".to_owned(),
+            }],
+            calibration: Calibration {
+                text: "file".to_owned(),
+                sha256: Some([4; 32]),
+                tokens: 7,
+            },
+            files: Some(vec![SourceFile {
+                name: "config.json".to_owned(),
+                bytes: 5,
+                sha256: [5; 32],
+            }]),
+            fidelity: Some(Fidelity::Measured(figures(0.5, 0.5))),
+        }
+    }
+
+    /// What is read is written as it was, and nothing else is read.
+    #[test]
+    fn a_recipe_has_one_encoding() {
+        let kind = FileKind::Key;
+        let bytes = full().to_bytes().unwrap();
+        assert_eq!(Recipe::from_bytes(&bytes), Ok(full()));
+        for length in 0..bytes.len() {
+            let error = RecipeError::Codec(CodecError::Truncated { kind });
+            assert_eq!(Recipe::from_bytes(&bytes[..length]), Err(error), "{length} bytes");
+        }
+        let longer = [&bytes[..], &[0; 3]].concat();
+        let error = RecipeError::Codec(CodecError::TrailingBytes { kind, count: 3 });
+        assert_eq!(error.to_string(), "model key file has 3 bytes after its end");
+        assert_eq!(Recipe::from_bytes(&longer), Err(error));
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut other = bytes.clone();
+                other[at] ^= 1 << bit;
+                if let Ok(read) = Recipe::from_bytes(&other) {
+                    assert_eq!(read.to_bytes(), Ok(other), "bit {bit} of byte {at}");
+                }
+            }
+        }
+        // An option is 0 or 1, a text is UTF-8, and a length that is claimed is there.
+        let changed = |at: usize, byte: u8| {
+            let mut other = bytes.clone();
+            other[at] = byte;
+            Recipe::from_bytes(&other)
+        };
+        let (text, option) = (8, bytes.len() - full_fidelity());
+        for (at, byte) in [(option, 2), (text, 0xff)] {
+            let error = changed(at, byte).unwrap_err();
+            assert!(
+                matches!(error, RecipeError::Codec(CodecError::Malformed { .. })),
+                "{error}"
+            );
+        }
+        let error = changed(3, 1).unwrap_err();
+        assert_eq!(error, RecipeError::Codec(CodecError::Truncated { kind }));
+        // A host of 32 bits cannot hold so long a text.
+        let claimed = match usize::BITS {
+            64 => CodecError::ClaimTooLarge {
+                kind,
+                limit: kind.limit(),
+            },
+            _ => CodecError::Truncated { kind },
+        };
+        assert_eq!(changed(7, 1), Err(RecipeError::Codec(claimed)));
+    }
+
+    /// Bytes that the option of the fidelity has in [`full`].
+    fn full_fidelity() -> usize {
+        encode_part(&full().fidelity).unwrap().len()
+    }
+
+    #[test]
+    fn what_cannot_be_shown_is_neither_written_nor_read() {
+        let other = Recipe {
+            tool: "two\nlines".to_owned(),
+            ..full()
+        };
+        let error = RecipeError::Control { what: "tool" };
+        assert_eq!(
+            error.to_string(),
+            "model key: the recipe's tool holds a control character"
+        );
+        assert_eq!(other.to_bytes(), Err(error.clone()));
+        assert_eq!(Recipe::from_bytes(&encode_part(&other).unwrap()), Err(error));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::P;
 use tessera_circuits::scalar::{Scalar, Source};
 
-use super::symbol::{layers, push, push_table, select, Node, Row, Symbol, Table};
+use crate::symbol::{layers, push, push_table, select, Node, Row, Symbol, Table};
 
 /// The products, entry by entry, of the tables of some points.
 fn product_of(points: &[&[Symbol]]) -> Vec<Symbol> {

@@ -5,14 +5,14 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::{Blocks, ByClass, ChannelShift, Limbs, ModelConfig, Pooling, WeightFormat};
 use tessera_circuits::statement::Statement;
+use tessera_plan::calculate::{calculate, coefficients, in_order, inputs, opened};
+use tessera_plan::packing::{PackError, Packed};
+use tessera_plan::{token_log, Budget, Plan};
 use tessera_testkit::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
     random_ids, random_model, rotations_config, unrooted_key, SplitMix, TestModel,
 };
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::packing::{PackError, Packed};
-use tessera_verifier::plan::{token_log, Budget, Plan};
-use tessera_verifier::public::{calculate, coefficients, opened, Inputs};
 use tessera_verifier::suite::Suite;
 
 fn element(random: &mut SplitMix) -> SecureField {
@@ -54,7 +54,7 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
         let cut = cut.expect("a plan in segments");
         assert!(cut.program.len() > plan.program.len());
         let tops: Vec<i16> = output.iter().map(|_| random.next_u64() as i16).collect();
-        let inputs = Inputs::of(&plan.shape, || element(&mut random));
+        let inputs = inputs(&plan.shape, || element(&mut random));
         let ends = opened(key, &plan.shape).map(|columns| {
             let coordinates = (0..columns.log_bands()).map(|_| element(&mut random));
             coordinates.collect::<Vec<_>>()
@@ -67,7 +67,7 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
             assert_eq!(results.coefficients[i], eval_padded(table, &ends[i]), "{config:?}, {i}");
         }
         let expected = results.in_order();
-        let given = [inputs.in_order(), ends.concat()].concat();
+        let given = [in_order(&inputs), ends.concat()].concat();
         let got = [&plan, &cut].map(|plan| plan.run(&given, &words));
         assert!(
             got == [Some(expected.clone()), Some(expected)],

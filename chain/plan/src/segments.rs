@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::compile::{Element, Instruction, CONSTANT};
-use super::encode::Encoder;
+use crate::compile::{Element, Instruction, CONSTANT};
+use crate::encode::Encoder;
 
 /// What a segment may take.
 #[derive(Clone, Copy, Debug)]

@@ -1,5 +1,5 @@
-//! Verifies proofs, makes their plans (docs/chain.md), and compares what these calculate with what this verifier does:
-//! `cargo run --release -p tessera-verifier --example plans -- FOLDER...`, with proofs and keys in the folders. Proofs that are
+//! Verifies proofs, makes their plans (docs/chain.md), and compares what these calculate with what the verifier does:
+//! `cargo run --release -p tessera-plan --example plans -- FOLDER...`, with proofs and keys in the folders. Proofs that are
 //! refused or have no plan are passed over.
 
 use std::error::Error;
@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_plan::calculate::in_order;
+use tessera_plan::{band_ends, expected, token_log, Plan};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::plan::{band_ends, expected, token_log, Plan};
 use tessera_verifier::policy::opening_policy;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement};
@@ -53,7 +54,7 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     let words = plan.words(key, &proof.statement, &own.statistics.tops);
     let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk));
     let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
-    let results = plan.run(&[said.inputs.in_order(), ends.concat()].concat(), &words);
+    let results = plan.run(&[in_order(&said.inputs), ends.concat()].concat(), &words);
     if results != Some(expected(&said, &ends).in_order()) {
         return Err(format!("{about}: the plan says something else").into());
     }

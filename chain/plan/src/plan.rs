@@ -1,36 +1,25 @@
 //! Plans: what a verifier calculates from the challenges of a proof and from its statement, as data. A machine that knows nothing of
 //! models can follow one: a contract does (docs/chain.md).
 
-mod check;
-mod compile;
-mod encode;
-mod header;
-mod program;
-mod rows;
-mod segments;
-mod symbol;
-mod wiring;
-
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{BAND_ROUND, EVALUATION};
+use tessera_verifier::opening::{absorb_statement, Claimed, OpeningProof};
+use tessera_verifier::policy::OpeningPolicy;
+use tessera_verifier::public::Inputs;
+use tessera_verifier::transcript::Transcript;
+use tessera_verifier::verify::Conversation;
 
-pub use self::check::Differs;
-use self::compile::compile;
-pub use self::program::{run, Words};
-use self::segments::cut;
-pub use self::segments::{Budget, Segment};
-use self::symbol::{recorded, Symbol};
-use crate::key::ModelKey;
-use crate::labels::{BAND_ROUND, EVALUATION};
-use crate::opening::{absorb_statement, Claimed, OpeningProof};
-use crate::policy::OpeningPolicy;
-use crate::public::{calculate, opened, Inputs, Results};
-use crate::transcript::Transcript;
-use crate::verify::Conversation;
+use crate::calculate::{calculate, inputs, opened, Results};
+use crate::compile::compile;
+use crate::program::{run, Words};
+use crate::segments::{cut, Budget, Segment};
+use crate::symbol::{recorded, Symbol};
 
 /// A model, for statements of so many token rows and output tokens.
 #[derive(Clone, Debug)]
@@ -111,7 +100,7 @@ fn symbols(key: &ModelKey, shape: &Shape) -> (usize, Inputs<Symbol>, [Vec<Symbol
         count += 1;
         Symbol::input(count - 1)
     };
-    let inputs = Inputs::of(shape, &mut next);
+    let inputs = inputs(shape, &mut next);
     let ends = opened(key, shape).map(|columns| (0..columns.log_bands()).map(|_| next()).collect());
     (count, inputs, ends)
 }

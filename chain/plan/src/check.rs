@@ -3,12 +3,12 @@
 use stwo::core::fields::m31::P;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::statement::Statement;
+use tessera_verifier::key::ModelKey;
 use thiserror::Error;
 
-use super::Plan;
-use crate::key::ModelKey;
-use crate::public::{calculate, opened, Inputs};
-use crate::suite::keccak;
+use crate::calculate::{calculate, in_order, inputs, opened};
+use crate::hash::keccak;
+use crate::plan::Plan;
 
 /// The program of a plan leaves something else than the verifier calculates.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -58,10 +58,10 @@ impl Plan {
             output: ids(self.shape.outputs),
         };
         let tops: Vec<i16> = (0..self.shape.outputs).map(|_| random.next() as i16).collect();
-        let inputs = Inputs::of(&self.shape, || random.element());
+        let inputs = inputs(&self.shape, || random.element());
         let ends = opened(key, &self.shape).map(|columns| (0..columns.log_bands()).map(|_| random.element()).collect());
         let expected = calculate(key, &self.shape, (&statement, &tops), &inputs, &ends);
-        let given = [inputs.in_order(), ends.concat()].concat();
+        let given = [in_order(&inputs), ends.concat()].concat();
         let got = self.run(&given, &self.words(key, &statement, &tops));
         match got == Some(expected.in_order()) {
             true => Ok(()),

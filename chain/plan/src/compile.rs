@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use stwo::core::fields::m31::P;
 use tessera_circuits::scalar::Source;
 
-use super::program::TABLE_LOG;
-use super::symbol::{Node, Place, Record, Row, Symbol, Table};
+use crate::program::TABLE_LOG;
+use crate::symbol::{Node, Place, Record, Row, Symbol, Table};
 
 /// Terms of one sum, at most: more would not fit what a contract adds up before it reduces.
 const TERMS: usize = 1 << 11;

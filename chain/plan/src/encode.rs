@@ -2,8 +2,8 @@
 
 use tessera_circuits::scalar::Source;
 
-use super::compile::{Element, Instruction, Rows, Step, Terms};
-use super::program::{op, word_of};
+use crate::compile::{Element, Instruction, Rows, Step, Terms};
+use crate::program::{op, word_of};
 
 /// Gas of what a machine does. Measured with `chain/test/run.mjs`, rounded up.
 mod gas {

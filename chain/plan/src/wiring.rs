@@ -4,8 +4,8 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::scalar::{Corner, Scalar, Source, Word};
 
-use super::rows::{factored, sum_below};
-use super::symbol::{node, point_of, push, push_table, select, times, Node, Symbol, Table, HALF_LOG};
+use crate::rows::{factored, sum_below};
+use crate::symbol::{node, point_of, push, push_table, select, times, Node, Symbol, Table, HALF_LOG};
 
 /// The number whose bits a point has, the most significant one first.
 fn word_of(point: &[Symbol]) -> Option<(Source, u8)> {

@@ -7,16 +7,17 @@ use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_circuits::wiring::Points;
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::policy::opening_policy;
+use tessera_verifier::public::linear_variables;
 
-use super::{Plan, Segment};
-use crate::codec::CodecError;
-use crate::key::ModelKey;
-use crate::ledger::security_bits;
-use crate::opening::merkle::Digest;
-use crate::opening::CommitmentParams;
-use crate::policy::opening_policy;
-use crate::public::linear_variables;
-use crate::suite::keccak;
+use crate::hash::keccak;
+use crate::plan::Plan;
+use crate::segments::Segment;
 
 /// The variables of a product that does not exist.
 const NONE: u8 = 255;

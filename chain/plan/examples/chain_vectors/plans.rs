@@ -1,8 +1,9 @@
 //! Plans: programs for the machine, and what a whole proof is sent with.
 
 use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_plan::calculate::in_order;
+use tessera_plan::{band_ends, expected, run, token_log, Budget, Plan, Segment, Words};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::plan::{band_ends, expected, run, token_log, Budget, Plan, Segment, Words};
 use tessera_verifier::policy::opening_policy;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify_conversation, ChunkStatement};
@@ -240,7 +241,7 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
     let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
     for plan in [&whole, &cut] {
         let words = plan.words(key, &proof.statement, &own.statistics.tops);
-        let mut given = [said.inputs.in_order(), ends.concat()].concat();
+        let mut given = [in_order(&said.inputs), ends.concat()].concat();
         let count = plan.program.len();
         for (i, segment) in plan.program.iter().enumerate() {
             let other = random.elements(given.len());

@@ -1,0 +1,190 @@
+//! Calculates what is public in a proof of a model in one piece, from challenges and statement: with elements of the field, or with
+//! the symbols that record a program. Where a verifier has all coefficients of an opening, a program has their extensions.
+
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::mle::{eq_table, Corners};
+use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::rounding::Powers;
+use tessera_circuits::scalar::Scalar;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::Statistics;
+use tessera_circuits::trees::{lookup_trees, LeafClaim};
+use tessera_circuits::wiring::{suffix, Points, Public};
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
+use tessera_verifier::public::{families_of, linear_variables, unit_coefficients, Inputs};
+use tessera_verifier::sumcheck::instance_factor;
+
+/// The inputs of a shape: `next` gives one after the other.
+pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K> {
+    Inputs {
+        relations: std::array::from_fn(|_| [next(), next()]),
+        leaves: (lookup_trees(shape).iter())
+            .map(|tree| ((0..tree.log_leaves()).map(|_| next()).collect(), next()))
+            .collect(),
+        points: (0..Points::count(shape)).map(|_| next()).collect(),
+        accumulators: next(),
+        products: (0..shape.product_variables()).map(|_| next()).collect(),
+        operands: std::array::from_fn(|_| [next(), next()]),
+        family: next(),
+        chi: next(),
+        linear: (0..linear_variables(shape)).map(|_| next()).collect(),
+    }
+}
+
+/// Inputs one after the other, in the order in which [`inputs`] asks for them.
+pub fn in_order<K: Copy>(inputs: &Inputs<K>) -> Vec<K> {
+    let leaves = inputs
+        .leaves
+        .iter()
+        .flat_map(|(point, value)| point.iter().chain([value]));
+    let front = inputs
+        .relations
+        .as_flattened()
+        .iter()
+        .chain(leaves)
+        .chain(&inputs.points);
+    let products = front
+        .chain([&inputs.accumulators])
+        .chain(&inputs.products)
+        .chain(inputs.operands.as_flattened());
+    products
+        .chain([&inputs.family, &inputs.chi])
+        .chain(&inputs.linear)
+        .copied()
+        .collect()
+}
+
+/// The multilinear extension of [`unit_coefficients`] at a point, group by group: no coefficient is calculated.
+fn unit_extension<K: Scalar>(shape: &Shape, batch: &Batch<K>, point: &[K], at: &[K]) -> K {
+    let corners = Corners::new(at);
+    let (mut start, mut sum) = (0, K::zero());
+    for &part in shape.parts() {
+        let log_rows = shape.log_rows(part);
+        let own = suffix(point, log_rows);
+        let (units, _) = own.split_at(own.len().saturating_sub(MIN_ROWS_LOG as usize));
+        let table = eq_table(units);
+        let committed = shape.committed(part);
+        let first = |column: &usize| Some(start + (committed.binary_search(column).ok()? << units.len()));
+        let combined = |columns: &[(usize, K)]| {
+            let placed = columns.iter().filter_map(|(column, k)| Some((first(column)?, *k)));
+            match table.as_slice() {
+                [_] => corners.sum(placed),
+                table => placed.map(|(first, k)| k * corners.dot(table, first)).sum(),
+            }
+        };
+        sum += batch.combined(part, own, combined) * instance_factor(point.len(), log_rows as usize);
+        start += committed.len() << units.len();
+    }
+    sum
+}
+
+/// The columns that an opening of a model in one piece is about: of the weights, and of the activations.
+pub fn opened(key: &ModelKey, shape: &Shape) -> [OpenedColumns; 2] {
+    let activations = CommitmentParams::of_activations(shape, &key.weights);
+    [
+        key.opened(&Chunk::whole(key.config.layers)),
+        activations.columns_of(&(0..activations.tiles), 0),
+    ]
+}
+
+/// What a program calculates: what a verifier compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Results<K = SecureField> {
+    /// The operand of the embedding.
+    pub embedding: K,
+    /// The value of the linear claims.
+    pub value: K,
+    /// The extensions of the coefficients of bands and of units, where the band sumchecks of the opening end.
+    pub coefficients: [K; 2],
+}
+
+impl<K: Copy> Results<K> {
+    /// One after the other.
+    pub fn in_order(&self) -> Vec<K> {
+        let [bands, units] = self.coefficients;
+        vec![self.embedding, self.value, bands, units]
+    }
+}
+
+/// What is public in a proof of a model in one piece without clipped values: what a program calculates. `tops` are the logits of the
+/// output, `ends` the points where the band sumchecks of the opening end.
+pub fn calculate<K: Scalar>(
+    key: &ModelKey,
+    shape: &Shape,
+    statement: (&Statement, &[i16]),
+    inputs: &Inputs<K>,
+    [bands, units]: &[Vec<K>; 2],
+) -> Results<K> {
+    let [columns, _] = opened(key, shape);
+    let (families, matrices) = (families_of(inputs.family), (columns.bands(), columns.log_band));
+    with_claims(key, shape, statement, inputs, |public, batch| Results {
+        embedding: public.embed_operand(&inputs.products),
+        value: batch.value,
+        coefficients: [
+            public.band_extension(&inputs.products, &families, matrices, bands),
+            unit_extension(shape, batch, &inputs.linear, units),
+        ],
+    })
+}
+
+/// The coefficients of bands and units whose extensions [`calculate`] has.
+pub fn coefficients(
+    key: &ModelKey,
+    shape: &Shape,
+    statement: (&Statement, &[i16]),
+    inputs: &Inputs,
+) -> [Vec<SecureField>; 2] {
+    let [columns, _] = opened(key, shape);
+    let families = families_of(inputs.family);
+    with_claims(key, shape, statement, inputs, |public, batch| {
+        [
+            public.band_coefficients(&inputs.products, &families, columns.bands(), columns.log_band),
+            unit_coefficients(shape, batch, &inputs.linear),
+        ]
+    })
+}
+
+/// All claims of a proof of a model in one piece without clipped values.
+fn with_claims<K: Scalar, T>(
+    key: &ModelKey,
+    shape: &Shape,
+    (statement, tops): (&Statement, &[i16]),
+    inputs: &Inputs<K>,
+    then: impl FnOnce(&Public<'_, K>, &Batch<K>) -> T,
+) -> T {
+    let points = Points::new(shape, inputs.points.clone());
+    let statistics = Statistics {
+        tops: tops.to_vec(),
+        clips: Vec::new(),
+    };
+    let public = Public {
+        shape,
+        params: &key.params,
+        statement,
+        ends: Ends::default(),
+        statistics: &statistics,
+        points: &points,
+    };
+    let mut claims = public.trace_claims(inputs.accumulators);
+    claims.extend(public.operand_claims(&inputs.products, &inputs.operands));
+    let powers: Powers<'_> = public.powers();
+    let challenges = |relation: Relation| {
+        let own = inputs.relations.get(relation.index());
+        let [z, alpha] = own.copied().unwrap_or([K::zero(); 2]);
+        [z, if relation.values() == 1 { K::zero() } else { alpha }]
+    };
+    for (tree, (point, denominator)) in lookup_trees(shape).iter().zip(&inputs.leaves) {
+        let leaf = LeafClaim {
+            point: point.clone(),
+            numerator: K::one(),
+            denominator: *denominator,
+        };
+        claims.push(tree.columns_claim(&powers, challenges, &leaf));
+    }
+    then(&public, &batch(claims, inputs.chi))
+}
