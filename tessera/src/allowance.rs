@@ -6,9 +6,9 @@ use std::path::Path;
 use tessera_circuits::wording::bytes;
 use thiserror::Error;
 
-use crate::model::directory_bytes;
 use crate::plan::available::{address_space, Available, Bound};
 use crate::plan::{Budget, DEFAULT_PERCENT};
+use tessera_support::files::directory_bytes;
 
 /// Threads beside those that work: of the main program, of readers and writers.
 const MORE_THREADS: usize = 4;

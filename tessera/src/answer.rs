@@ -272,9 +272,9 @@ impl Model {
     /// The ids that the model gets for a prompt.
     ///
     /// # Errors
-    /// As [`Prompt::ids`].
+    /// If the prompt cannot be used with the model ([`Prompt::ids`]).
     pub fn ids(&self, prompt: &Prompt) -> Result<PromptIds, Error> {
-        prompt.ids(&self.key, self.tokenizer.as_ref())
+        Ok(prompt.ids(&self.key, self.tokenizer.as_ref())?)
     }
 
     /// The text that generated ids add to a prompt; `None` if the model has no tokenizer.

@@ -7,7 +7,6 @@ use tessera_prover::ProveError;
 use tessera_quantise::comparison::FidelityError;
 use tessera_quantise::texts::TextError;
 use tessera_support::files::FileError;
-use tessera_text::chat::ChatError;
 use tessera_text::tokenizer::TokenizerError;
 use tessera_verifier::codec::CodecError;
 use thiserror::Error as ThisError;
@@ -37,10 +36,7 @@ pub enum Error {
     /// The prompt cannot be used with the model.
     #[error(transparent)]
     Prompt(#[from] PromptError),
-    /// The messages cannot be brought into a prompt.
-    #[error(transparent)]
-    Chat(#[from] ChatError),
-    /// A text cannot be encoded or decoded.
+    /// Ids have no text.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),
     /// A text file cannot be used.

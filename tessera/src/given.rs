@@ -8,7 +8,8 @@ use tessera_model::directory::KEY_FILE;
 use tessera_verifier::codec::FileKind;
 use thiserror::Error;
 
-use crate::work::JOB_FILE;
+/// The job in a work directory.
+pub const JOB_FILE: &str = "job.json";
 
 /// A path that holds something else than it was given for; the text says what it holds, and what to give instead.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]

@@ -1,11 +1,9 @@
 //! Prompts, and the token ids that a model gets for them.
 
-use tessera_text::chat::{question, ChatTemplate, Choice, Conversation};
-use tessera_text::tokenizer::Tokenizer;
+use tessera_text::chat::{question, ChatError, ChatTemplate, Choice, Conversation};
+use tessera_text::tokenizer::{Tokenizer, TokenizerError};
 use tessera_verifier::key::ModelKey;
-use thiserror::Error as ThisError;
-
-use crate::Error;
+use thiserror::Error;
 
 /// The input of a model.
 ///
@@ -102,8 +100,15 @@ impl From<Vec<u32>> for PromptIds {
 }
 
 /// A prompt that a model cannot be given.
-#[derive(Clone, Debug, ThisError, PartialEq, Eq)]
+#[derive(Debug, Error)]
+#[non_exhaustive]
 pub enum PromptError {
+    /// The text cannot be encoded.
+    #[error(transparent)]
+    Tokenizer(#[from] TokenizerError),
+    /// The messages cannot be brought into a prompt.
+    #[error(transparent)]
+    Chat(#[from] ChatError),
     /// The model has no tokenizer.
     #[error("the model has no tokenizer, so texts must be given as token ids")]
     NoTokenizer,
@@ -139,7 +144,7 @@ impl Prompt {
     ///
     /// # Errors
     /// If the model has no tokenizer and the prompt is no ids, if the prompt cannot be encoded, or as [`check`].
-    pub fn ids(&self, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<PromptIds, Error> {
+    pub fn ids(&self, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<PromptIds, PromptError> {
         let tokenizer = || tokenizer.ok_or(PromptError::NoTokenizer);
         let ids = match self {
             Self::Ids(ids) => ids.clone().into(),

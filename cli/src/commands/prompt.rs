@@ -8,7 +8,7 @@ use tessera::prompt::{check_encoder, check_reranker, PromptError};
 use tessera::text::chat::{self, question, Choice, Conversation};
 use tessera::text::tokenizer::Tokenizer;
 use tessera::verifier::key::ModelKey;
-use tessera::{Error, Prompt, PromptIds};
+use tessera::{Prompt, PromptIds};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 
@@ -47,7 +47,7 @@ pub fn encoded(
     ids: &str,
 ) -> Result<PromptIds, Failure> {
     prompt.ids(key, tokenizer).map_err(|error| match error {
-        Error::Prompt(PromptError::NoTokenizer) => Failure(format!("{error}{ids}")),
+        PromptError::NoTokenizer => Failure(format!("{error}{ids}")),
         error => error.into(),
     })
 }

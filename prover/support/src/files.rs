@@ -119,6 +119,19 @@ pub fn parent(path: &Path) -> &Path {
         .unwrap_or(Path::new("."))
 }
 
+/// Bytes of all files of a directory.
+pub fn directory_bytes(dir: &Path) -> Result<u64, FileError> {
+    let failed = |source| FileError::Read {
+        path: dir.to_owned(),
+        source,
+    };
+    let mut total = 0;
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        total += entry.and_then(|e| e.metadata()).map_err(failed)?.len();
+    }
+    Ok(total)
+}
+
 /// Permissions of an ordinary new file or directory (tempfile's own are private to the user).
 fn public(builder: &mut Builder<'_, '_>, mode: u32) {
     #[cfg(unix)]

@@ -157,6 +157,6 @@ pub fn rebuild_cache(
     progress.done();
     Ok(RebuildReport {
         codeword_kept,
-        disk_bytes: crate::model::directory_bytes(dir)?,
+        disk_bytes: files::directory_bytes(dir)?,
     })
 }

@@ -8,9 +8,10 @@ use tessera_verifier::codec::CodecError;
 use tessera_verifier::verify::VerifyError;
 use thiserror::Error;
 
-use super::files::{JOB_FILE, WORK_VERSION};
+use super::files::WORK_VERSION;
 use super::sealed::SealError;
 use super::worker::WorkerError;
+use crate::given::JOB_FILE;
 use tessera_prover::ProveError;
 use tessera_support::files::FileError;
 

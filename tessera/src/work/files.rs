@@ -10,8 +10,6 @@ use tessera_circuits::chunk::Boundary;
 use tessera_support::files::{self, FileError};
 use tessera_support::output::Output;
 
-/// Name of the file in a work directory that holds the job.
-pub const JOB_FILE: &str = "job.json";
 /// Version of the files of a work directory that this program reads and writes.
 pub const WORK_VERSION: u32 = 3;
 

@@ -14,7 +14,8 @@ use super::sealed;
 use crate::model::Model;
 use tessera_support::files;
 
-pub use super::files::{JOB_FILE, WORK_VERSION};
+pub use super::files::WORK_VERSION;
+pub use crate::given::JOB_FILE;
 
 /// A statement to prove, and the chunks to prove it in. [`WorkDir::create`] writes it once, before any chunk is proved.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
