@@ -11,7 +11,7 @@ pub const OUTPUT_LOGITS: &str = "output logits";
 /// Values that did not fit: the one message whose length depends on activations.
 pub const CLIPPED_VALUES: &str = "clipped values";
 /// Proof of work before the challenges of the lookups.
-pub const LOOKUP_WORK: &str = "lookup work";
+pub const LOOKUP_GRIND: &str = "lookup work";
 
 /// Numerator and denominator of the sum of a tree.
 pub const LOOKUP_SUM: &str = "lookup sum";
@@ -50,7 +50,7 @@ pub const FOLD_ROUND: Exchange = Exchange("opening fold round", "opening fold ch
 /// The last folded message.
 pub const FINAL_MESSAGE: &str = "opening final message";
 /// Proof of work before the queries.
-pub const OPENING_WORK: &str = "opening work";
+pub const OPENING_GRIND: &str = "opening work";
 
 /// What the entries of the tables add up to.
 pub const CLAIMED_SUM: &str = "claimed sum";

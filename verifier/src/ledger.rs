@@ -15,7 +15,7 @@ use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 use crate::key::ModelKey;
 use crate::opening::{lift, CommitmentParams, OpenedColumns};
 use crate::policy::{
-    opening_policy, queries, OpeningPolicy, LOOKUP_WORK_BITS, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP,
+    opening_policy, queries, OpeningPolicy, LOOKUP_GRIND_BITS, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP,
     STARK_WORK_BITS,
 };
 use crate::stark::component;
@@ -93,8 +93,8 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
 /// Bits of security of every source of error of an opening of weights and activations, in the unique-decoding regime
 /// (proximity parameter `(1 - rho) / 2`, `rho = 2^-log_blowup`). The longer of the two codes has messages of `2^mu` values and
 /// the length `n = 2^(mu + log_blowup)`:
-/// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `work_bits` bits of
-///   work: `queries log2(2 / (1 + rho)) + work_bits`;
+/// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `grind_bits` bits of
+///   work: `queries log2(2 / (1 + rho)) + grind_bits`;
 /// - folds: `mu` folds of codes of length at most `n`, the first fold of the shorter code, and the sum of both: `n / |K|` each;
 /// - sumchecks: degree 2, so `2 / |K|` per round, and `1 / |K|` each for the claims that are joined and the values that are
 ///   added;
@@ -106,9 +106,9 @@ pub fn soundness_terms(weights: &OpenedColumns, activations: &OpenedColumns, pol
         name: "opening: queries".to_owned(),
         formula: format!(
             "((1 + 2^-{}) / 2)^{} x 2^-{}",
-            long.log_blowup, policy.queries, policy.work_bits
+            long.log_blowup, policy.queries, policy.grind_bits
         ),
-        bits: policy.queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(policy.work_bits),
+        bits: policy.queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(policy.grind_bits),
     }];
     let n = |params: &CommitmentParams| f64::from(params.log_codeword()).exp2();
     let (folds, log_n) = (long.log_message + 2, long.log_codeword());
@@ -189,8 +189,8 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let entries = entries.sum::<usize>() as f64;
     terms.push(Term {
         name: "LogUp".to_owned(),
-        formula: format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K| x 2^-{LOOKUP_WORK_BITS}"),
-        bits: FIELD_BITS - (fractions + 2.0 * entries).log2() + f64::from(LOOKUP_WORK_BITS),
+        formula: format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K| x 2^-{LOOKUP_GRIND_BITS}"),
+        bits: FIELD_BITS - (fractions + 2.0 * entries).log2() + f64::from(LOOKUP_GRIND_BITS),
     });
     // For each layer of 2^k nodes a combination, k rounds of degree 2, and a line.
     let layers = trees.iter().map(|tree| f64::from(tree.log_leaves()));
@@ -271,7 +271,7 @@ mod tests {
     use crate::key::CommitmentHeader;
     use crate::opening::{CommitmentParams, TILE_AREA_LOG};
     use crate::policy::{
-        parameter_words, ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, OPENING_WORK_BITS, QUERY_BITS,
+        parameter_words, ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, OPENING_GRIND_BITS, QUERY_BITS,
         SHORT_MESSAGE_LOG, STARK_LOG_LAST_LAYER,
     };
     use crate::suite::SuiteChannel;
@@ -442,13 +442,13 @@ mod tests {
             let activations = CommitmentParams { tiles: 77, ..weights };
             let [of_weights, of_activations] = [weights, activations].map(|own| own.columns_of(&(0..own.tiles), 0));
             let terms = soundness_terms(&of_weights, &of_activations, &policy);
-            assert_eq!(terms[0].bits, bits + f64::from(OPENING_WORK_BITS));
+            assert_eq!(terms[0].bits, bits + f64::from(OPENING_GRIND_BITS));
             let own = parameter_words(activations.words());
             let queries = policy.queries as u32;
             let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
             assert_eq!(own[..5], trace);
-            assert_eq!(own[5..10], [queries, policy.work_bits, log_blowup, 18, 77]);
-            assert_eq!(own[10..], [LOOKUP_WORK_BITS]);
+            assert_eq!(own[5..10], [queries, policy.grind_bits, log_blowup, 18, 77]);
+            assert_eq!(own[10..], [LOOKUP_GRIND_BITS]);
         }
     }
 
@@ -559,7 +559,7 @@ mod tests {
         claim_terms(&shape, &mut terms);
         let term = terms.iter().find(|term| term.name == "LogUp").unwrap();
         let expected =
-            FIELD_BITS - ((shape.fractions() + rows + 2 * entries) as f64).log2() + f64::from(LOOKUP_WORK_BITS);
+            FIELD_BITS - ((shape.fractions() + rows + 2 * entries) as f64).log2() + f64::from(LOOKUP_GRIND_BITS);
         assert_eq!(term.bits, expected, "{}", term.formula);
     }
 }

@@ -206,14 +206,14 @@ impl Transcript {
     }
 
     /// The nonce of a proof of work over everything absorbed so far. One that does not have `bits` bits is an error.
-    pub fn receive_work<E>(
+    pub fn receive_grind<E>(
         &mut self,
         label: &'static str,
         bits: u32,
         nonce: Unread<'_, u64>,
         wrong: impl FnOnce(u64) -> E,
     ) -> Result<(), E> {
-        let done = self.work(label, bits, *nonce.0);
+        let done = self.grind(label, bits, *nonce.0);
         done.then_some(()).ok_or_else(|| wrong(*nonce.0))
     }
 }

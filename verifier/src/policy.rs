@@ -30,9 +30,9 @@ pub const MAX_CODE_LOG: u32 = 22;
 /// Bits of security that the queries, of the STARK and of openings, have without the proof of work before them.
 pub const QUERY_BITS: f64 = 80.0;
 /// Proof of work before the challenges of the lookups: of all errors that grow with the statement, theirs grows the most.
-pub const LOOKUP_WORK_BITS: u32 = 12;
+pub const LOOKUP_GRIND_BITS: u32 = 12;
 /// Proof of work before the queries of an opening.
-pub const OPENING_WORK_BITS: u32 = 20;
+pub const OPENING_GRIND_BITS: u32 = 20;
 
 /// The fewest queries that have [`QUERY_BITS`] in the unique-decoding regime at rate `2^-log_blowup`.
 pub const fn queries(log_blowup: u32) -> usize {
@@ -60,14 +60,14 @@ pub struct OpeningPolicy {
     /// Number of query positions drawn.
     pub queries: usize,
     /// Bits of the proof of work before the queries are drawn, at most 32.
-    pub work_bits: u32,
+    pub grind_bits: u32,
 }
 
 /// The policy for openings at rate `2^-log_blowup`: that of the key, which is checked and trusted.
 pub const fn opening_policy(log_blowup: u32) -> OpeningPolicy {
     OpeningPolicy {
         queries: queries(log_blowup),
-        work_bits: OPENING_WORK_BITS,
+        grind_bits: OPENING_GRIND_BITS,
     }
 }
 
@@ -82,10 +82,10 @@ pub const fn parameter_words([log_blowup, log_message, units]: [u32; 3]) -> [u32
         STARK_FOLD_STEP,
         STARK_LOG_LAST_LAYER,
         opening.queries as u32,
-        opening.work_bits,
+        opening.grind_bits,
         log_blowup,
         log_message,
         units,
-        LOOKUP_WORK_BITS,
+        LOOKUP_GRIND_BITS,
     ]
 }

@@ -97,7 +97,7 @@ impl Transcript {
 
     /// Receives the nonce of a proof of work over everything absorbed so far: says whether it has `bits` bits, and absorbs it.
     #[must_use]
-    pub fn work(&mut self, label: &str, bits: u32, nonce: u64) -> bool {
+    pub fn grind(&mut self, label: &str, bits: u32, nonce: u64) -> bool {
         let done = self.channel.verify_pow_nonce(bits, nonce);
         self.words(label, &[nonce as u32, (nonce >> 32) as u32]);
         done
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn nonces_are_absorbed_as_a_whole() {
         let nonces = [0, 1, 1 << 31, 1 << 32, 1 << 63, (1 << 32) + 1];
-        let challenges = nonces.map(|nonce| drawn(|t| assert!(t.work("work", 0, nonce))));
+        let challenges = nonces.map(|nonce| drawn(|t| assert!(t.grind("work", 0, nonce))));
         for (i, challenge) in challenges.iter().enumerate() {
             assert!(!challenges[..i].contains(challenge), "{}", nonces[i]);
         }

@@ -20,13 +20,13 @@ use crate::context::Context;
 use crate::gkr::{self, GkrError};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::labels::{
-    ACTIVATIONS, CLAIMS, CLIPPED_VALUES, FAMILIES, LOOKUP_WORK, MATMULS, OPERANDS, OUTPUT_LOGITS, POINTS,
+    ACTIVATIONS, CLAIMS, CLIPPED_VALUES, FAMILIES, LOOKUP_GRIND, MATMULS, OPERANDS, OUTPUT_LOGITS, POINTS,
 };
 use crate::ledger::security_bits;
 use crate::length::most_bytes;
 use crate::message::{NotCanonical, Unread};
 use crate::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
-use crate::policy::{opening_policy, parameter_words, LOOKUP_WORK_BITS, MIN_BITS};
+use crate::policy::{opening_policy, parameter_words, LOOKUP_GRIND_BITS, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
 pub use crate::public::{linear_variables, unit_coefficients};
@@ -67,7 +67,7 @@ pub enum VerifyError {
     #[error("the embedding's operand is not the one-hot matrix of the prompt and output")]
     Embedding,
     #[error("lookups: proof of work {nonce} does not have {bits} bits")]
-    Work { bits: u32, nonce: u64 },
+    Grind { bits: u32, nonce: u64 },
     #[error(transparent)]
     Gkr(#[from] GkrError),
     #[error("lookups: numerators of tree {tree} are not one")]
@@ -325,8 +325,8 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
     statistics.check(&shape, &params, statement)?;
 
     // Lookups.
-    let (bits, nonce) = (LOOKUP_WORK_BITS, proof.part(|p| &p.lookup_work));
-    transcript.receive_work(LOOKUP_WORK, bits, nonce, |nonce| VerifyError::Work { bits, nonce })?;
+    let (bits, nonce) = (LOOKUP_GRIND_BITS, proof.part(|p| &p.lookup_work));
+    transcript.receive_grind(LOOKUP_GRIND, bits, nonce, |nonce| VerifyError::Grind { bits, nonce })?;
     let relations = stark::draw_relations(&mut transcript, shape.config.score_cap().is_some());
     let trees = lookup_trees(&shape);
     let powers = Powers {

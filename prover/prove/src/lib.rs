@@ -7,6 +7,7 @@ pub mod check;
 pub mod claims;
 pub mod column;
 pub mod gkr;
+pub mod grind;
 pub mod matmul;
 pub mod multiplicities;
 pub mod opening;
@@ -14,7 +15,6 @@ pub mod stark;
 mod stopwatch;
 pub mod sumcheck;
 pub mod trace;
-pub mod work;
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -30,10 +30,10 @@ use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::{ModelId, ModelKey};
-use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, POINTS};
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, POINTS};
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof};
-use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS, MIN_BITS};
+use tessera_verifier::policy::{opening_policy, LOOKUP_GRIND_BITS, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
@@ -397,7 +397,7 @@ fn unchecked(
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
-    let lookup_work = work::send(LOOKUP_WORK, LOOKUP_WORK_BITS, &mut transcript);
+    let lookup_work = grind::send(LOOKUP_GRIND, LOOKUP_GRIND_BITS, &mut transcript);
     let relations = draw_relations(&mut transcript, shape.scores().capped);
     let trees = lookup_trees(shape);
     let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;

@@ -1,6 +1,6 @@
 //! Committed models for tests, and what reads proofs again: the tests of the whole prover lie beside it.
 
-mod work;
+mod grind;
 
 use std::time::Duration;
 
@@ -20,11 +20,11 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 
+pub use grind::reworked;
 pub use tessera_model::sample::{edit, extreme_model, random_model};
 pub use tessera_quantise::in_memory as quantised;
 pub use tessera_samples::*;
 pub use tessera_support::random::{random_ids, SplitMix};
-pub use work::reworked;
 
 /// What all threads of this process have had of the processor so far; 0 where the system does not tell. Other programs do not count, so a
 /// test may have a limit for it.

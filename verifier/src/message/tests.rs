@@ -38,7 +38,7 @@ impl Said {
             Self::Clips(own) => t.send("clips", own.as_slice()),
             Self::Exchange(own) => return Some(EXCHANGE.send(own, t)),
             Self::Both(a, b) => return Some(EXCHANGE.send(&[*a, *b], t)),
-            Self::Work(nonce) => assert!(t.work("work", 0, *nonce)),
+            Self::Work(nonce) => assert!(t.grind("work", 0, *nonce)),
         }
         None
     }
@@ -61,7 +61,7 @@ impl Said {
                 let (message, challenge) = EXCHANGE.receive_both([Unread::of(a), Unread::of(b)], t)?;
                 return Ok((message == [*a, *b], Some(challenge)));
             }
-            Self::Work(nonce) => t.receive_work("work", 0, Unread::of(nonce), |_| ()).is_ok(),
+            Self::Work(nonce) => t.receive_grind("work", 0, Unread::of(nonce), |_| ()).is_ok(),
         };
         Ok((same, None))
     }
@@ -177,12 +177,12 @@ fn a_message_that_is_not_reduced_is_an_error_that_names_it() {
 #[test]
 fn work_that_is_not_done_is_an_error() {
     let fails =
-        |nonce: &u64| Transcript::new("test").receive_work("work", 12, Unread::of(nonce), |own| own) == Err(*nonce);
+        |nonce: &u64| Transcript::new("test").receive_grind("work", 12, Unread::of(nonce), |own| own) == Err(*nonce);
     assert_eq!((0..100).filter(fails).count(), 100);
     let done = (0u64..).find(|nonce| !fails(nonce)).expect("a nonce");
-    let received = Transcript::new("test").receive_work("work", 12, Unread::of(&done), |own| own);
+    let received = Transcript::new("test").receive_grind("work", 12, Unread::of(&done), |own| own);
     assert_eq!(
-        (received, Transcript::new("test").work("work", 12, done)),
+        (received, Transcript::new("test").grind("work", 12, done)),
         (Ok(()), true)
     );
 }

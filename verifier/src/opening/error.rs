@@ -53,8 +53,8 @@ pub enum OpeningError {
         min: usize,
         max: usize,
     },
-    #[error("policy with {queries} queries and {work_bits} bits of work: 1 to 4096 queries and at most 32 bits")]
-    Policy { queries: usize, work_bits: u32 },
+    #[error("policy with {queries} queries and {grind_bits} bits of work: 1 to 4096 queries and at most 32 bits")]
+    Policy { queries: usize, grind_bits: u32 },
     #[error("codes of different rates are opened together: 2^-{weights} and 2^-{activations}")]
     Rates { weights: u32, activations: u32 },
     #[error("{what}: {got} entries, expected {expected}")]
@@ -78,7 +78,7 @@ pub enum OpeningError {
     #[error("the folding sumcheck does not end at the final message")]
     FoldClaim,
     #[error("the nonce {nonce} is not a proof of {bits} bits of work")]
-    Work { bits: u32, nonce: u64 },
+    Grind { bits: u32, nonce: u64 },
     #[error("{tree}: the authentication path is too short")]
     PathTooShort { tree: TreeName },
     #[error("{tree}: {unused} nodes of the authentication path are not used")]

@@ -199,10 +199,10 @@ impl OpenedColumns {
 impl OpeningPolicy {
     /// Checks that a proof under this policy can exist and means something.
     pub fn check(&self) -> Result<(), OpeningError> {
-        if !(1..=1 << 12).contains(&self.queries) || self.work_bits > 32 {
+        if !(1..=1 << 12).contains(&self.queries) || self.grind_bits > 32 {
             return Err(OpeningError::Policy {
                 queries: self.queries,
-                work_bits: self.work_bits,
+                grind_bits: self.grind_bits,
             });
         }
         Ok(())

@@ -93,12 +93,12 @@ fn commitments_and_policies_have_limits() {
     ] {
         assert_eq!(own.check(), Err(OpeningError::OutOfRange { what, value, min, max }));
     }
-    let policy = |queries, work_bits| OpeningPolicy { queries, work_bits }.check();
+    let policy = |queries, grind_bits| OpeningPolicy { queries, grind_bits }.check();
     assert_eq!((policy(1, 0), policy(4096, 32)), (Ok(()), Ok(())));
-    for (queries, work_bits) in [(0, 20), (4097, 20), (118, 33)] {
+    for (queries, grind_bits) in [(0, 20), (4097, 20), (118, 33)] {
         assert_eq!(
-            policy(queries, work_bits),
-            Err(OpeningError::Policy { queries, work_bits })
+            policy(queries, grind_bits),
+            Err(OpeningError::Policy { queries, grind_bits })
         );
     }
 }

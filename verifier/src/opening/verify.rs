@@ -13,7 +13,7 @@ use super::params::{CommitmentParams, FIBRE, FOLD_LOG};
 use super::proof::{Claimed, CodeOpening, LeafOpening, OpeningProof, OracleOpening};
 use super::{circle, lift};
 use crate::labels::{
-    BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, JOIN, JOINED_VALUES, JOIN_ROUND, OPENING_WORK, ORACLE,
+    BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, JOIN, JOINED_VALUES, JOIN_ROUND, OPENING_GRIND, ORACLE,
 };
 use crate::message::Unread;
 use crate::policy::OpeningPolicy;
@@ -36,7 +36,7 @@ pub fn absorb_statement(transcript: &mut Transcript, policy: &OpeningPolicy, cla
             commitment.log_message,
             commitment.log_blowup,
             policy.queries as u32,
-            policy.work_bits,
+            policy.grind_bits,
             claim.columns.first as u32,
             claim.columns.params.tiles as u32,
             claim.columns.log_band,
@@ -86,9 +86,9 @@ pub fn verify(
     let joined = join_sumcheck(&long, &ends, proof, transcript)?;
     let folds = fold_sumcheck(&long, &joined, proof, transcript)?;
 
-    let bits = policy.work_bits;
+    let bits = policy.grind_bits;
     let nonce = proof.part(|p| &p.nonce);
-    transcript.receive_work(OPENING_WORK, bits, nonce, |nonce| OpeningError::Work { bits, nonce })?;
+    transcript.receive_grind(OPENING_GRIND, bits, nonce, |nonce| OpeningError::Grind { bits, nonce })?;
     let positions = draw_leaves(transcript, &long, policy);
     let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
     let scales = [SecureField::one(), joined.iota];

@@ -9,10 +9,10 @@ use tessera_circuits::wiring::Points;
 use tessera_verifier::context::Context;
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, MATMULS, OPERANDS, POINTS};
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, MATMULS, OPERANDS, POINTS};
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS};
+use tessera_verifier::policy::{opening_policy, LOOKUP_GRIND_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::suite::Suite;
@@ -136,7 +136,7 @@ impl Before<'_> {
     /// Does the work of changed calldata again: what is changed must not be found by that alone.
     fn rework(&self, input: &mut [u8], from: usize, place: usize) {
         let begun = self.begun(&mut Reader(&input[from - 12..]));
-        let found = begun.and_then(|t| (0..).find(|nonce| t.clone().work(LOOKUP_WORK, LOOKUP_WORK_BITS, *nonce)));
+        let found = begun.and_then(|t| (0..).find(|nonce| t.clone().grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, *nonce)));
         if let Some(nonce) = found {
             let nonce: u64 = nonce;
             input[place..place + 8].copy_from_slice(&nonce.to_be_bytes());
@@ -148,7 +148,7 @@ impl Before<'_> {
         let mut data = Reader(&input[from - 12..]);
         let mut t = self.begun(&mut data)?;
         let nonce = u64::from_be_bytes(data.take(8)?.try_into().ok()?);
-        if !t.work(LOOKUP_WORK, LOOKUP_WORK_BITS, nonce) {
+        if !t.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, nonce) {
             return None;
         }
         let relations = relation_elements(t.clone());

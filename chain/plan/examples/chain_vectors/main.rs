@@ -227,7 +227,7 @@ fn transcripts(random: &mut Random) {
                     Vec::new()
                 }
                 _ => {
-                    answer.push(t.clone().work("", count as u32, nonce).into());
+                    answer.push(t.clone().grind("", count as u32, nonce).into());
                     nonce.to_be_bytes().to_vec()
                 }
             };

@@ -12,14 +12,14 @@ use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, MATMULS, OPERANDS, POINTS};
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, MATMULS, OPERANDS, POINTS};
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{
     self, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpeningClaim, OpeningError, OpeningProof, OracleOpening,
     TreeName, FIBRE,
 };
-use tessera_verifier::policy::{opening_policy, OpeningPolicy, LOOKUP_WORK_BITS};
+use tessera_verifier::policy::{opening_policy, OpeningPolicy, LOOKUP_GRIND_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{absorb_counts, draw_relations};
 use tessera_verifier::suite::Suite;
@@ -47,7 +47,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     let params = CommitmentParams::of_activations(&shape, &key.weights);
     let ends = Ends::default();
     let mut t = beginning(key, proof, own, &whole, &params)?;
-    assert!(t.work(LOOKUP_WORK, LOOKUP_WORK_BITS, own.lookup_work));
+    assert!(t.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work));
     let drawn = relation_elements(t.clone());
     let relations = draw_relations(&mut t, false);
     let trees = lookup_trees(&shape);
@@ -233,7 +233,7 @@ impl Opened<'_> {
             self.claimed[0].commitment.log_blowup as u8,
             (self.policy.queries >> 8) as u8,
             self.policy.queries as u8,
-            self.policy.work_bits as u8,
+            self.policy.grind_bits as u8,
         ];
         data.put("policy", &policy);
         for (own, name) in self.claimed.iter().zip(CODES) {
@@ -491,7 +491,7 @@ fn reason(error: &OpeningError) -> &'static str {
         OpeningError::BandClaim { .. } => "end of the band sumcheck|end of the join sumcheck",
         OpeningError::JoinClaim => "end of the join sumcheck",
         OpeningError::FoldClaim => "end of the folding sumcheck",
-        OpeningError::Work { .. } => "work",
+        OpeningError::Grind { .. } => "work",
         OpeningError::OpenedValues {
             tree: TreeName::Committed(_),
             ..

@@ -6,7 +6,7 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
-use tessera_verifier::labels::{BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_WORK, ORACLE};
+use tessera_verifier::labels::{BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_GRIND, ORACLE};
 use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::{
     absorb_statement, draw_leaves, lift, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpenedColumns,
@@ -21,7 +21,7 @@ use super::fft::Twiddles;
 use super::fold::Message;
 use super::join::{add_lifted, join};
 use super::{length, merkle, Codeword, OpeningProverError};
-use crate::work;
+use crate::grind;
 use tessera_kernels::table::Table;
 use tessera_kernels::weights::Elements;
 use tessera_model::passes::Traffic;
@@ -366,7 +366,7 @@ impl Folding {
         mut proof: OpeningProof,
     ) -> Result<OpeningProof, OpeningProverError> {
         transcript.send(FINAL_MESSAGE, self.message.values());
-        let nonce = work::send(OPENING_WORK, policy.work_bits, transcript);
+        let nonce = grind::send(OPENING_GRIND, policy.grind_bits, transcript);
         let mut positions = draw_leaves(transcript, &self.params, policy);
 
         proof.weights.rows = self.open_rows(weights, &positions)?;

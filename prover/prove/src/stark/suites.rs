@@ -18,8 +18,8 @@ use stwo::prover::backend::{BackendForChannel, Column, CpuBackend};
 use stwo::prover::vcs_lifted::ops::MerkleOpsLifted;
 use tessera_verifier::suite::{Digest, KeccakLeaf, Suite, SuiteChannel};
 
+use crate::grind;
 use crate::opening::merkle;
-use crate::work;
 use tessera_kernels::hashes::{keccak, Domain, LaneHash, SIMD_LANES};
 
 /// The trees of a proof, whose leaves and nodes `H` hashes.
@@ -83,7 +83,7 @@ impl Channel for ProverChannel {
 
 impl GrindOps<ProverChannel> for SimdBackend {
     fn grind(channel: &ProverChannel, bits: u32) -> u64 {
-        work::grind(&channel.0, bits)
+        grind::nonce(&channel.0, bits)
     }
 }
 

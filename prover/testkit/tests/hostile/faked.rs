@@ -15,11 +15,11 @@ use tessera_testkit::reworked;
 use tessera_verifier::gkr::{self, LayerProof, TreeProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
-    ACTIVATIONS, LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, LOOKUP_WORK, MATMULS, POINTS,
+    ACTIVATIONS, LOOKUP_CHILDREN, LOOKUP_GRIND, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, MATMULS, POINTS,
 };
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::policy::LOOKUP_WORK_BITS;
+use tessera_verifier::policy::LOOKUP_GRIND_BITS;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark;
 use tessera_verifier::sumcheck::{self, SumcheckProof};
@@ -46,7 +46,7 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     transcript.send(ACTIVATIONS, &own.activations);
     stark::absorb_counts(&key.tables_root, &own.stark, &mut transcript).expect("counts");
     absorb_statistics(&own.statistics, &mut transcript);
-    assert!(transcript.work(LOOKUP_WORK, LOOKUP_WORK_BITS, own.lookup_work));
+    assert!(transcript.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work));
     stark::draw_relations(&mut transcript, false);
     let trees = lookup_trees(&shape);
     let logs = trees.iter().map(LookupTree::log_leaves);

@@ -9,7 +9,7 @@ use tessera_verifier::codec::CodecError;
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::{OpeningError, OpeningProof, TreeName};
-use tessera_verifier::policy::{OPENING_WORK_BITS, STARK_LOG_LAST_LAYER};
+use tessera_verifier::policy::{OPENING_GRIND_BITS, STARK_LOG_LAST_LAYER};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::SumcheckError;
@@ -162,8 +162,8 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     rows.extend(sumchecks(shape));
     // The root of the activations is absorbed before the first challenge.
     rows.push(row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. })));
-    rows.push(row!(Change "lookup_work" => VerifyError::Work { .. }));
-    rows.push(row!(Modulus "lookup_work" => VerifyError::Work { .. }));
+    rows.push(row!(Change "lookup_work" => VerifyError::Grind { .. }));
+    rows.push(row!(Modulus "lookup_work" => VerifyError::Grind { .. }));
     rows.extend(opening(&proof.opening));
     // One sum, which is in one equation with the sums of the lookups.
     rows.push(row!(Change "claimed_sum" => VerifyError::Stark(StarkError::Lookups)));
@@ -290,8 +290,8 @@ fn opening(proof: &OpeningProof) -> Vec<Row> {
     let work = |e: &OpeningError| {
         matches!(
             e,
-            OpeningError::Work {
-                bits: OPENING_WORK_BITS,
+            OpeningError::Grind {
+                bits: OPENING_GRIND_BITS,
                 ..
             }
         )
@@ -299,7 +299,7 @@ fn opening(proof: &OpeningProof) -> Vec<Row> {
     let (join_text, fold_text, work_text) = (
         "OpeningError::JoinClaim",
         "OpeningError::FoldClaim",
-        "OpeningError::Work",
+        "OpeningError::Grind",
     );
     let mut rows = vec![
         row("join_rounds[*]", Op::Change, join_text, join),

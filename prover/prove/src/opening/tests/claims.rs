@@ -253,7 +253,10 @@ fn other_bands_are_rejected() {
 fn small_model_is_within_its_budget() {
     for (log_blowup, queries, limit) in [(2, 110, 200 << 10), (3, 90, 180 << 10)] {
         let params = params_at_rate(224, log_blowup);
-        let policy = OpeningPolicy { queries, work_bits: 16 };
+        let policy = OpeningPolicy {
+            queries,
+            grind_bits: 16,
+        };
         let case = Case::new(params).beside(400, 15);
         let start = Instant::now();
         let proof = case.prove(&case.weights, &policy);
@@ -338,7 +341,7 @@ fn wrong_claims_are_rejected() {
 fn work_is_checked() {
     let case = Case::small();
     let policy = OpeningPolicy {
-        work_bits: 12,
+        grind_bits: 12,
         ..POLICY
     };
     let mut proof = case.prove(&case.weights, &policy);
@@ -347,7 +350,7 @@ fn work_is_checked() {
     proof.nonce += 1;
     assert_eq!(
         check(&proof),
-        Err(OpeningError::Work {
+        Err(OpeningError::Grind {
             bits: 12,
             nonce: proof.nonce
         })

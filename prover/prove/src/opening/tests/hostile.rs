@@ -203,10 +203,10 @@ fn bad_parameters_are_errors() {
             );
         }
     }
-    for (queries, work_bits) in [(0, 0), (usize::MAX, 0), (30, 33), (30, u32::MAX)] {
-        let policy = OpeningPolicy { queries, work_bits };
+    for (queries, grind_bits) in [(0, 0), (usize::MAX, 0), (30, 33), (30, u32::MAX)] {
+        let policy = OpeningPolicy { queries, grind_bits };
         let verdict = case.verify_with(&policy, case.claimed(&case.claim()), &proof, &mut transcript());
-        assert_eq!(verdict, Err(OpeningError::Policy { queries, work_bits }));
+        assert_eq!(verdict, Err(OpeningError::Policy { queries, grind_bits }));
     }
 }
 

@@ -16,12 +16,12 @@ use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr::{self, between, TreeProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
-    ACTIVATIONS, CLAIMED_SUM, CLAIMS, LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, LOOKUP_WORK, MATMULS,
+    ACTIVATIONS, CLAIMED_SUM, CLAIMS, LOOKUP_CHILDREN, LOOKUP_GRIND, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, MATMULS,
     OPERANDS, POINTS,
 };
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
-use tessera_verifier::policy::{opening_policy, LOOKUP_WORK_BITS};
+use tessera_verifier::policy::{opening_policy, LOOKUP_GRIND_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{absorb_counts, draw_relations};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
@@ -87,7 +87,7 @@ impl Challenges {
         t.send(ACTIVATIONS, &own.activations);
         absorb_counts(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
-        let _ = t.work(LOOKUP_WORK, LOOKUP_WORK_BITS, own.lookup_work);
+        let _ = t.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work);
         let relations = draw_relations(&mut t, false);
         let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
         let leaves = own

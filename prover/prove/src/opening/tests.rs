@@ -32,7 +32,7 @@ const SUITE: Suite = Suite::Blake2s;
 
 const POLICY: OpeningPolicy = OpeningPolicy {
     queries: 30,
-    work_bits: 4,
+    grind_bits: 4,
 };
 
 /// xorshift64*, so that every failure can be repeated.
@@ -379,7 +379,7 @@ impl Drawn {
             }
         }
         t.message("opening final message", &proof.final_message);
-        let _ = t.work("opening work", POLICY.work_bits, proof.nonce);
+        let _ = t.grind("opening work", POLICY.grind_bits, proof.nonce);
         let positions = draw_leaves(&mut t, &long, &POLICY);
         Self {
             beta,

@@ -11,14 +11,14 @@ use tessera_kernels::hashes::keccak;
 
 /// Sends the nonce of a proof of work of `bits` bits over everything absorbed so far; always the same one.
 pub fn send(label: &str, bits: u32, transcript: &mut Transcript) -> u64 {
-    let nonce = grind(transcript.channel(), bits);
-    let done = transcript.work(label, bits, nonce);
+    let nonce = nonce(transcript.channel(), bits);
+    let done = transcript.grind(label, bits, nonce);
     debug_assert!(done, "the nonce was looked for until it had the bits");
     nonce
 }
 
 /// A nonce with so many bits of work over everything absorbed; always the same one.
-pub fn grind(channel: &SuiteChannel, bits: u32) -> u64 {
+pub fn nonce(channel: &SuiteChannel, bits: u32) -> u64 {
     match channel.suite() {
         Suite::Blake2s => {
             let mut own = Blake2sChannel::default();

@@ -4,14 +4,14 @@
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::ModelConfig;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{ACTIVATIONS, LOOKUP_WORK};
+use tessera_verifier::labels::{ACTIVATIONS, LOOKUP_GRIND};
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::policy::LOOKUP_WORK_BITS;
+use tessera_verifier::policy::LOOKUP_GRIND_BITS;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::absorb_counts;
 use tessera_verifier::verify::{absorb_context, absorb_statistics, open_transcript};
 
-use tessera_prover::work;
+use tessera_prover::grind;
 
 /// The proof with the work of every chunk done again; as it is, where a check before that work refuses it.
 pub fn reworked(key: &ModelKey, proof: Proof) -> Proof {
@@ -40,7 +40,7 @@ fn nonces(key: &ModelKey, proof: &Proof) -> Option<Vec<u64>> {
         transcript.send(ACTIVATIONS, &own.activations);
         absorb_counts(&key.tables_root, &own.stark, &mut transcript).ok()?;
         absorb_statistics(&own.statistics, &mut transcript);
-        Some(work::send(LOOKUP_WORK, LOOKUP_WORK_BITS, &mut transcript))
+        Some(grind::send(LOOKUP_GRIND, LOOKUP_GRIND_BITS, &mut transcript))
     });
     nonces.collect()
 }
