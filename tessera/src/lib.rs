@@ -66,3 +66,8 @@ pub use {
 /// Checkpoints of random weights, of any shape, for trials and benchmarks.
 #[cfg(feature = "synthetic")]
 pub use tessera_synthetic as synthetic;
+
+/// The README, whose example is compiled as a test of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}

@@ -12,3 +12,8 @@ pub mod json;
 pub mod shown;
 #[cfg(feature = "tokenizer")]
 pub mod tokenizer;
+
+/// The README, whose example is run as a test of the documentation.
+#[cfg(all(doctest, feature = "tokenizer"))]
+#[doc = include_str!("../README.md")]
+mod readme {}
