@@ -12,7 +12,12 @@ use tessera_samples::FIXTURE;
 /// Runs an example, which Cargo builds beside the tests.
 fn run(name: &str, args: &[&Path]) -> Output {
     let tests = std::env::current_exe().expect("a test program");
-    let built: PathBuf = tests.ancestors().nth(2).expect("a target directory").join("examples").join(name);
+    let built: PathBuf = tests
+        .ancestors()
+        .nth(2)
+        .expect("a target directory")
+        .join("examples")
+        .join(name);
     let command = Command::new(&built).args(args).stdin(Stdio::null()).output();
     command.unwrap_or_else(|e| panic!("{}: {e}", built.display()))
 }
@@ -24,7 +29,12 @@ fn printed(output: &Output) -> String {
 
 fn copy(from: &str, to: &Path) {
     std::fs::create_dir_all(to).expect("a directory");
-    for name in ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"] {
+    for name in [
+        "config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    ] {
         std::fs::copy(Path::new(from).join(name), to.join(name)).expect("a copy");
     }
 }
@@ -43,7 +53,10 @@ fn a_checkpoint_is_proved_verified_asked_and_proved_in_chunks() {
     assert!(text.starts_with("Once upon a time"), "{text}");
     let key = model.join("model.key");
     let verdict = printed(&run("verify", &[&key, &proof]));
-    assert!(verdict.contains("ACCEPTED") && verdict.contains("Once upon a time"), "{verdict}");
+    assert!(
+        verdict.contains("ACCEPTED") && verdict.contains("Once upon a time"),
+        "{verdict}"
+    );
     let answer = printed(&run("chat", &[&model, Path::new("Who was there?")]));
     assert!(!answer.trim().is_empty(), "{answer}");
 
