@@ -17,7 +17,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A proof says that the *integer* model of the key generates the text; [`Model::compare`] measures how close it is to the checkpoint's
+//! A proof says that the *integer* model of the key generates the text; [`Model::fidelity`] measures how close it is to the checkpoint's
 //! float model. The prover sees everything and is trusted with nothing: whoever verifies trusts the key alone, and anybody who has the
 //! checkpoint can make the key again.
 //!
@@ -33,6 +33,7 @@ mod allowance;
 mod answer;
 mod cancel;
 mod error;
+mod fidelity;
 pub mod given;
 pub mod lengths;
 pub mod model;
@@ -46,6 +47,7 @@ pub use allowance::{mapped, Allowance, OutOfBudget};
 pub use answer::{lengths, Answer, Embedding, Options, Proof};
 pub use cancel::Cancel;
 pub use error::Error;
+pub use fidelity::Fidelity;
 pub use model::Model;
 pub use open::in_chunks;
 pub use plan::Budget;

@@ -1,12 +1,10 @@
 //! `tessera fidelity`, and how the commands show the distance between a model and its checkpoint.
 
 use serde_json::json;
-use tessera::checkpoint::Checkpoint;
-use tessera::model::Model;
+use tessera::given;
 use tessera::quantise::comparison::FidelityReport;
-use tessera::quantise::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
 use tessera::support::progress::Progress;
-use tessera::text::tokenizer::TokenizerFiles;
+use tessera::{Fidelity, Model};
 use tessera_verdict::describe::{fidelity_json, fidelity_rows, figures_json, figures_rows};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
@@ -14,36 +12,25 @@ use tessera_verdict::shown;
 use super::report::{saturated_rows, warnings};
 use crate::args::FidelityArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
-use tessera::given;
 
 pub fn run(args: &FidelityArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     progress.phase("open models", None);
     given::model_dir(&args.model)?;
     given::checkpoint(&args.checkpoint)?;
     let model = Model::open(&args.model)?;
-    let checkpoint = Checkpoint::open(&args.checkpoint).map_err(|e| Failure(e.of(&args.checkpoint)))?;
-    // As set-up reads texts.
-    let tokenizer = TokenizerFiles::stored(&args.model)?.parse_alone()?;
-    let reader = TextReader {
-        config: &model.key.config,
-        tokenizer: tokenizer.as_ref(),
+    let (fidelity, name) = model.fidelity(&args.checkpoint, args.text.as_deref(), progress)?;
+    let report = match fidelity {
+        Fidelity::Predictions(report) => report,
+        Fidelity::Vectors(report) => {
+            let fidelity = report.fidelity(name, &model.key.config);
+            let mut json = fidelity_json(Some(&fidelity));
+            json["model_id"] = json!(model.id.to_string());
+            json["saturated"] = json!(report.saturated);
+            json["warnings"] = json!(warnings(&report.saturated));
+            let rows = fidelity_rows(Rows::default().row("model", model.id), Some(&fidelity));
+            return Ok(Report::done(saturated_rows(rows, &report.saturated).to_string(), json));
+        }
     };
-    let (texts, name) = match &args.text {
-        Some(path) => (reader.read_whole(path)?, OWN_TEXT),
-        None if model.tokenizer.is_none() => (reader.random_held_out(), RANDOM_IDS),
-        None => (reader.held_out()?, HELD_OUT.name),
-    };
-    if model.key.config.is_encoder() {
-        let report = model.compare_vectors(&checkpoint, &texts, progress)?;
-        let fidelity = report.fidelity(name, &model.key.config);
-        let mut json = fidelity_json(Some(&fidelity));
-        json["model_id"] = json!(model.id.to_string());
-        json["saturated"] = json!(report.saturated);
-        json["warnings"] = json!(warnings(&report.saturated));
-        let rows = fidelity_rows(Rows::default().row("model", model.id), Some(&fidelity));
-        return Ok(Report::done(saturated_rows(rows, &report.saturated).to_string(), json));
-    }
-    let report = model.compare(&checkpoint, &texts, progress)?;
     let figures = report.figures(name);
     let worst = &report.integer.worst;
     let token_text = match &model.tokenizer {

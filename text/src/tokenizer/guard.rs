@@ -4,28 +4,16 @@
 //! a time, or when the process has grown by more than a conversion of text needs. A thread cannot be stopped from outside,
 //! so the work that is given up goes on until the process ends, which a command does soon.
 
+mod error;
 #[cfg(not(target_family = "wasm"))]
 mod threads;
 
 use std::time::Duration;
 
-use thiserror::Error;
+pub use error::GuardError;
 
 /// How much resident memory may grow while text is converted.
 const MEMORY: u64 = 1 << 30;
-
-/// Why work on a hostile file has no result.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum GuardError {
-    #[error("it makes the program that reads it fail: {0}")]
-    Panicked(String),
-    #[error("it takes longer than {} ms", .0.as_millis())]
-    Time(Duration),
-    #[error("it takes more than {} MB of memory", .0 / 1_000_000)]
-    Memory(u64),
-    #[error("no thread could be started, as the limit of address space (ulimit -v) or of processes (ulimit -u) is too small: {0}")]
-    Thread(String),
-}
 
 /// The processor time that `bytes` of input may take.
 pub fn time_for(bytes: usize) -> Duration {

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use super::GuardError;
+use super::error::GuardError;
 
 /// How often time and memory are looked at.
 const INTERVAL: Duration = Duration::from_millis(4);
