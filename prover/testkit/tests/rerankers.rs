@@ -276,6 +276,11 @@ fn keys_of_rerankers_are_written_and_read_exactly() {
         for (place, byte) in [(at, 3), (at, 5), (at, 7), (at + 4, 1), (at + 5, 2)] {
             let mut other = bytes.clone();
             other[place] = byte;
+            let read = ModelKey::from_bytes(&other);
+            assert!(
+                read.is_err() || read.is_ok_and(|k| k.id() != key.id()),
+                "byte {place} is {byte}"
+            );
             assert!(read_key(&other).is_err(), "byte {place} is {byte}");
         }
     }

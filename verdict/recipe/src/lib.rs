@@ -38,6 +38,7 @@
 )]
 
 mod key;
+mod list;
 mod recipe;
 
 pub use key::{read_key, KeyFileError};

@@ -6,10 +6,12 @@ use tessera_verifier::codec::{decode_part, encode_part, CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
 use thiserror::Error;
 
+use crate::list;
+
 /// Longest text in a recipe, in bytes.
 const MAX_TEXT: usize = 4096;
 /// Most entries of a list in a recipe.
-const MAX_ENTRIES: usize = 4096;
+pub(crate) const MAX_ENTRIES: usize = 4096;
 
 /// All that the computation and the commitment of a key follow from. What its owner does not want to tell is left out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -17,10 +19,12 @@ pub struct Recipe {
     /// Program and version that made the model.
     pub tool: String,
     /// The strategy and every option of the quantisation, by name.
+    #[serde(deserialize_with = "list::list")]
     pub settings: Vec<Setting>,
     /// The text that fixed the scales.
     pub calibration: Calibration,
     /// The files of the checkpoint, unless they are left out.
+    #[serde(deserialize_with = "list::optional")]
     pub files: Option<Vec<SourceFile>>,
     /// How close the model is to its checkpoint, unless it is left out.
     pub fidelity: Option<Fidelity>,

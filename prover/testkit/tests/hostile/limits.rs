@@ -14,9 +14,9 @@ use tessera_circuits::model::{
     ChannelShift, HeadNorm, HeadNorms, MatmulKind, WeightFormat, KINDS, LAYER_KINDS, MAX_HEAD_DIM, MAX_VOCAB,
 };
 use tessera_circuits::statistics::Clip;
-use tessera_recipe::read_key;
+use tessera_recipe::{read_key, Recipe, Setting};
 use tessera_testkit::{processor_time, SplitMix};
-use tessera_verifier::codec::{CodecError, FileKind};
+use tessera_verifier::codec::{encode_part, CodecError, FileKind};
 use tessera_verifier::gkr::{LayerProof, TreeProof};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::length::most_bytes;
@@ -296,6 +296,20 @@ fn huge_keys_are_read_or_refused() {
     });
     assert_eq!(read.expect("a key"), key);
     assert!(measured("a huge recipe", MEMORY, || read_key(&bytes)).is_err());
+    // Entries that take two bytes each, and dozens in memory if all of them were kept.
+    let empty = Setting {
+        name: String::new(),
+        value: String::new(),
+    };
+    let recipe = Recipe {
+        settings: vec![empty; SIZE / 2],
+        ..Recipe::default()
+    };
+    key.recipe = encode_part(&recipe).expect("an encoding");
+    drop(recipe);
+    let bytes = key.to_bytes().expect("a key");
+    let read = measured("a recipe of empty entries", 2 * bytes.len(), || read_key(&bytes));
+    assert!(read.is_err());
     let mut key = own.key.clone();
     key.params.head = ChannelShift(vec![1; SIZE]);
     let bytes = key.to_bytes().expect("a key");
