@@ -90,7 +90,7 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
         Ok(Task::Prove { lengths, chunk })
     })?;
     let tokenizer = model.tokenizer.clone();
-    let tokenizer = tokenizer.as_ref().ok_or_else(|| PromptError::NoTokenizer)?;
+    let tokenizer = tokenizer.as_ref().ok_or(PromptError::NoTokenizer)?;
     let prompt = tokenizer.encode(&args.prompt)?;
     let clock = Instant::now();
     let report = prove(

@@ -35,7 +35,7 @@ fn verdict(key: &Path, proof: &Path) -> String {
 
 /// A key and a proof of it, with a tokenizer of its own.
 fn proof_with_tokenizer(dir: &Path, tokenizer: &Value, prompt: &[u32]) -> (PathBuf, PathBuf) {
-    let mut model = Model::open(&Shared::get().model()).expect("a model");
+    let mut model = Model::open(Shared::get().model()).expect("a model");
     model.key.tokenizer = tokenizer.to_string().into_bytes();
     model.key.tokenizer_config.clear();
     model.id = model.key.id().expect("an id");

@@ -1,6 +1,6 @@
 //! Runs code on hostile files: tokenizers and chat templates come with a checkpoint or a key, and `verify` shows text.
 //!
-//! The checks of [`super::limits`] refuse what is known to grow or to take long. What they do not foresee ends here: after
+//! The checks of `limits` refuse what is known to grow or to take long. What they do not foresee ends here: after
 //! a time, or when the process has grown by more than a conversion of text needs. A thread cannot be stopped from outside,
 //! so the work that is given up goes on until the process ends, which a command does soon.
 
