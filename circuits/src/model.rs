@@ -6,7 +6,6 @@ mod mlp;
 mod padding;
 mod params;
 mod rotation;
-#[cfg(test)]
 mod samples;
 mod states;
 

@@ -1,8 +1,9 @@
-//! Models and parameters for the tests of this crate.
+//! Sample parameters, and the models of the tests of this crate.
 
 use super::*;
 
 /// As the odd model of the prover's tests, which this crate does not know: no dimension is a power of two.
+#[cfg(test)]
 pub(crate) fn odd_config(layers: usize) -> ModelConfig {
     ModelConfig {
         hidden: 20,
@@ -26,72 +27,80 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
 }
 
 /// Parameters of a config, all valid.
+#[cfg(test)]
 pub(crate) fn test_params(config: &ModelConfig) -> ModelParams {
-    let norm = NormParams {
-        scale: 26,
-        eps: ByClass { body: 1700, lead: 1800 },
-        shift: ChannelShift::one(7),
-    };
-    let one = ChannelShift::one;
-    let layer = LayerParams {
-        norm_attn: norm.clone(),
-        q: one(3),
-        k: one(3),
-        v: one(3),
-        score: 5,
-        att: 7,
-        o: StreamShift::one(5),
-        skip_attn: ByClass::both(0),
-        norm_mlp: norm.clone(),
-        gate: one(3),
-        up: one(3),
-        act: ByClass::both(3),
-        down: StreamShift::one(5),
-        skip_mlp: ByClass::both(0),
-        head_norms: config.head_norms.then(|| {
-            let norm = HeadNorm {
-                scale: 26,
-                eps: 1700,
-                shift: 7,
-                gains: vec![1 << 14; config.head_dim],
-            };
-            HeadNorms {
-                q: norm.clone(),
-                k: norm,
-            }
-        }),
-        post_norms: config.is_post_normed().then(|| {
-            let post = PostNorm {
-                norm: norm.clone(),
-                sum: StreamShift::one(5),
-            };
-            PostNorms {
-                attn: post.clone(),
-                mlp: post,
-            }
-        }),
-    };
-    ModelParams {
-        format: WeightFormat::Int8,
-        weight_bits: [8; KINDS],
-        leading: LeadingRows {
-            first: 1,
-            run: true,
-            token: None,
-        },
-        exponents: Vec::new(),
-        embed_exponent: 0,
-        embed: StreamShift::one(1),
-        layers: vec![layer; config.layers],
-        norm_final: norm,
-        head: one(4),
-        score_bits: 10,
-        gate_bits: 10,
-        activation: Activation::Silu,
-        silu_bits: 10,
-        logit_bits: 10,
-        columns: Vec::new(),
-        biases: Vec::new(),
+    ModelParams::sample(config).with_largest_norms(config)
+}
+
+impl ModelParams {
+    /// Sample parameters of these dimensions, for tests and for estimates of memory: all channels and layers have the same shifts, there
+    /// are no biases, and norms of columns are left out.
+    pub fn sample(config: &ModelConfig) -> Self {
+        let norm = NormParams {
+            scale: 26,
+            eps: ByClass { body: 1700, lead: 1800 },
+            shift: ChannelShift::one(7),
+        };
+        let one = ChannelShift::one;
+        let layer = LayerParams {
+            norm_attn: norm.clone(),
+            q: one(3),
+            k: one(3),
+            v: one(3),
+            score: 5,
+            att: 7,
+            o: StreamShift::one(5),
+            skip_attn: ByClass::both(0),
+            norm_mlp: norm.clone(),
+            gate: one(3),
+            up: one(3),
+            act: ByClass::both(3),
+            down: StreamShift::one(5),
+            skip_mlp: ByClass::both(0),
+            head_norms: config.head_norms.then(|| {
+                let norm = HeadNorm {
+                    scale: 26,
+                    eps: 1700,
+                    shift: 7,
+                    gains: vec![1 << 14; config.head_dim],
+                };
+                HeadNorms {
+                    q: norm.clone(),
+                    k: norm,
+                }
+            }),
+            post_norms: config.is_post_normed().then(|| {
+                let post = PostNorm {
+                    norm: norm.clone(),
+                    sum: StreamShift::one(5),
+                };
+                PostNorms {
+                    attn: post.clone(),
+                    mlp: post,
+                }
+            }),
+        };
+        Self {
+            format: WeightFormat::Int8,
+            weight_bits: [8; KINDS],
+            leading: LeadingRows {
+                first: 1,
+                run: true,
+                token: None,
+            },
+            exponents: Vec::new(),
+            embed_exponent: 0,
+            embed: StreamShift::one(1),
+            layers: vec![layer; config.layers],
+            norm_final: norm,
+            head: one(4),
+            score_bits: 10,
+            gate_bits: 10,
+            activation: Activation::Silu,
+            silu_bits: 10,
+            logit_bits: 10,
+            columns: Vec::new(),
+            biases: Vec::new(),
+        }
     }
-    .with_largest_norms(config)
 }

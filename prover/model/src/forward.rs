@@ -603,7 +603,7 @@ impl<'m> ForwardState<'m> {
         self.add(l, MatmulKind::Down, acc, stream, norm)
     }
 
-    /// Entry of the table at `gate`, before it is clamped.
+    /// Entry of the table at `gate`, before it is saturated.
     fn unclamped_silu(&self, gate: i16) -> i64 {
         let params = &self.model.params;
         let x = f64::from(gate) * f64::from(-params.gate_bits).exp2();

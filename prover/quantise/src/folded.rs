@@ -474,7 +474,7 @@ pub(super) fn unit(bits: i32) -> f32x16 {
     f32x16::splat(f64::from(bits).exp2() as f32)
 }
 
-/// The nearest integers, ties away from zero, clamped to `-max..=max`.
+/// The nearest integers, ties away from zero, saturated to `-max..=max`.
 #[inline(always)]
 pub(super) fn rounded(values: f32x16, max: i32) -> f32x16 {
     let limit = f32x16::splat(max as f32);

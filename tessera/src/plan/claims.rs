@@ -5,10 +5,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
-use tessera_circuits::model::{
-    Activation, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind, ModelConfig,
-    ModelParams, NormParams, PostNorm, PostNorms, StreamShift, WeightFormat, KINDS,
-};
+use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams};
 use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
@@ -25,72 +22,20 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
         let (_, outputs) = config.dims(kind);
         ChannelShift((0..outputs).map(|c| 1 + (c % period) as u8).collect())
     };
-    let norm = NormParams {
-        scale: 1,
-        eps: ByClass::both(1),
-        shift: ChannelShift::one(7),
-    };
-    let layer = LayerParams {
-        norm_attn: norm.clone(),
+    let sample = ModelParams::sample(config);
+    let layer = |own: &LayerParams| LayerParams {
         q: shifts(MatmulKind::Q, 3),
         k: shifts(MatmulKind::K, 5),
         v: shifts(MatmulKind::V, 3),
-        score: 1,
-        att: 1,
-        o: StreamShift::one(1),
-        skip_attn: ByClass::both(0),
-        norm_mlp: norm.clone(),
         gate: shifts(MatmulKind::Gate, 3),
         up: shifts(MatmulKind::Up, 5),
-        act: ByClass::both(1),
-        down: StreamShift::one(1),
-        skip_mlp: ByClass::both(0),
-        head_norms: config.head_norms.then(|| HeadNorms {
-            q: head_norm(config),
-            k: head_norm(config),
-        }),
-        post_norms: config.is_post_normed().then(|| {
-            let post = PostNorm {
-                norm: norm.clone(),
-                sum: StreamShift::one(1),
-            };
-            PostNorms {
-                attn: post.clone(),
-                mlp: post,
-            }
-        }),
+        ..own.clone()
     };
     ModelParams {
-        format: WeightFormat::Int8,
-        weight_bits: [8; KINDS],
-        leading: LeadingRows {
-            first: 1,
-            run: true,
-            token: None,
-        },
         exponents: exponents.to_vec(),
-        embed_exponent: 1,
-        embed: StreamShift::one(1),
-        layers: vec![layer; config.layers],
-        norm_final: norm,
+        layers: sample.layers.iter().map(layer).collect(),
         head: shifts(MatmulKind::Head, 3),
-        score_bits: 10,
-        activation: Activation::Silu,
-        gate_bits: 10,
-        silu_bits: 10,
-        logit_bits: 10,
-        columns: Vec::new(),
-        biases: Vec::new(),
-    }
-}
-
-/// A norm of heads whose values do not matter.
-fn head_norm(config: &ModelConfig) -> HeadNorm {
-    HeadNorm {
-        scale: 1,
-        eps: 1,
-        shift: 1,
-        gains: vec![1; config.head_dim],
+        ..sample
     }
 }
 

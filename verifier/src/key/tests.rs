@@ -1,20 +1,11 @@
 use blake2::{Blake2s256, Digest as _};
-use tessera_circuits::model::{
-    Activation, Blocks, ByClass, ChannelShift, LayerParams, LeadingRows, NormParams, Rotation, StreamShift,
-    WeightFormat, KINDS,
-};
+use tessera_circuits::model::{Blocks, ModelParams, Rotation};
 
 use super::*;
 use crate::codec::{encode, HEADER_LEN};
 use crate::suite::Suite;
 
 fn key() -> ModelKey {
-    let norm = NormParams {
-        scale: 25,
-        eps: ByClass::both(1700),
-        shift: ChannelShift::one(6),
-    };
-    let shift = || ChannelShift(vec![3]);
     let config = ModelConfig {
         hidden: 64,
         layers: 1,
@@ -34,53 +25,13 @@ fn key() -> ModelKey {
         bos: Some(1),
         eos: vec![2],
     };
-    let layer = LayerParams {
-        norm_attn: norm.clone(),
-        q: shift(),
-        k: shift(),
-        v: shift(),
-        score: 3,
-        att: 7,
-        o: StreamShift::one(3),
-        skip_attn: ByClass::both(0),
-        norm_mlp: norm.clone(),
-        gate: shift(),
-        up: shift(),
-        act: ByClass::both(3),
-        down: StreamShift::one(3),
-        skip_mlp: ByClass::both(0),
-        head_norms: None,
-        post_norms: None,
-    };
     ModelKey {
         weights: CommitmentParams {
             tiles: config.total_tiles(),
             log_message: 18,
             log_blowup: 2,
         },
-        params: ModelParams {
-            format: WeightFormat::Int8,
-            weight_bits: [8; KINDS],
-            leading: LeadingRows {
-                first: 1,
-                run: true,
-                token: None,
-            },
-            exponents: Vec::new(),
-            embed_exponent: 6,
-            embed: StreamShift::one(1),
-            layers: vec![layer],
-            norm_final: norm,
-            head: shift(),
-            score_bits: 10,
-            activation: Activation::Silu,
-            gate_bits: 10,
-            silu_bits: 10,
-            logit_bits: 10,
-            columns: Vec::new(),
-            biases: Vec::new(),
-        }
-        .with_largest_norms(&config),
+        params: ModelParams::sample(&config).with_largest_norms(&config),
         config,
         header: CommitmentHeader::CURRENT,
         weights_root: [1; 32],

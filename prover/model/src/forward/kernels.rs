@@ -52,7 +52,7 @@ fn dot(a: &[i16], b: &[i16]) -> i32 {
     a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
 }
 
-/// Values that were clamped, at either end.
+/// Values that were saturated, at either end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Clipped {
     pub low: u64,
@@ -60,10 +60,10 @@ pub(super) struct Clipped {
 }
 
 impl Clipped {
-    /// Counts a value if it is not the one that it was clamped from.
-    pub fn count(&mut self, clamped: i16, unclamped: impl Fn() -> i64) {
-        if (clamped == i16::MAX || clamped == i16::MIN) && i64::from(clamped) != unclamped() {
-            *(if clamped < 0 { &mut self.low } else { &mut self.high }) += 1;
+    /// Counts a value if it is not the one that it was saturated from.
+    pub fn count(&mut self, saturated: i16, exact: impl Fn() -> i64) {
+        if (saturated == i16::MAX || saturated == i16::MIN) && i64::from(saturated) != exact() {
+            *(if saturated < 0 { &mut self.low } else { &mut self.high }) += 1;
         }
     }
 }

@@ -1,11 +1,11 @@
-//! What a forward pass clamped.
+//! Values that a forward pass saturated.
 
 use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// Values of a tensor that did not fit int16 and were clamped.
+/// Values of a tensor that did not fit int16 and were saturated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saturation {
     /// Clamped to the smallest and to the largest value.
