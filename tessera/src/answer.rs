@@ -7,12 +7,14 @@ use tessera_circuits::statement::{Lengths, Statement};
 use tessera_model::forward::{ForwardState, Saturations};
 use tessera_model::generate::{generate, token_rows, GenerateError, GenerateOptions, Generation};
 use tessera_model::QuantisedModel;
-use tessera_prover::{prove_in_context, ProveReport, ProverModel};
+use tessera_prover::{prove_in_context, ProveError, ProveReport, ProverModel};
 use tessera_support::files;
 use tessera_support::progress::Progress;
 use tessera_verdict::vector::Vector;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::policy::MIN_BITS;
 
 use crate::lengths::fewest_chunks;
 use crate::plan::{Budget, Plan, Task};
@@ -168,6 +170,11 @@ impl Model {
         let prompt = self.ids(&prompt.into())?;
         let lengths = self.lengths(&prompt, options)?;
         let chunk = Chunk::whole(self.key.config.layers);
+        let got = security_bits(&self.key, &[chunk], lengths);
+        if got < MIN_BITS {
+            let (rows, min) = (lengths.rows, MIN_BITS);
+            return Err(ProveError::Security { rows, got, min }.into());
+        }
         let (quantised, _) = self.planned(Task::Prove { lengths, chunk }, options.memory)?;
         let prover = ProverModel {
             quantised: &quantised,

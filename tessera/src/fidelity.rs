@@ -6,6 +6,7 @@ use tessera_checkpoint::Checkpoint;
 use tessera_quantise::comparison::FidelityReport;
 use tessera_quantise::texts::{TextReader, HELD_OUT, OWN_TEXT, RANDOM_IDS};
 use tessera_quantise::vectors::VectorReport;
+use tessera_support::heap;
 use tessera_support::progress::Progress;
 use tessera_text::tokenizer::TokenizerFiles;
 
@@ -41,6 +42,7 @@ impl Model {
         })?;
         // Set-up reads texts in this way, too, so that the figures of a key can be measured again.
         let tokenizer = TokenizerFiles::stored(&self.dir)?.parse_alone()?;
+        heap::trim_heaps();
         let reader = TextReader {
             config: &self.key.config,
             tokenizer: tokenizer.as_ref(),

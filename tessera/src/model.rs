@@ -16,6 +16,7 @@ use tessera_prover::ProverModel;
 use tessera_quantise::comparison::{measure, FidelityError, FidelityReport};
 use tessera_quantise::vectors::{measure_vectors, VectorReport};
 use tessera_support::files::{self, FileError};
+use tessera_support::heap;
 use tessera_support::progress::Progress;
 use tessera_text::tokenizer::{Tokenizer, TokenizerError, TokenizerFiles};
 
@@ -92,6 +93,8 @@ pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, L
     }
     let config = Some(key.tokenizer_config.as_slice()).filter(|c| !c.is_empty());
     let tokenizer = Tokenizer::from_bytes(&key.tokenizer, config);
+    // A large vocabulary takes more memory as it is read than afterwards.
+    heap::trim_heaps();
     tokenizer.map(Some).map_err(|source| LoadError::Tokenizer {
         path: path.to_owned(),
         source,

@@ -1,4 +1,5 @@
-//! The float model: the reference for calibration and for the fidelity report. Not proved, not exact.
+//! The model of a checkpoint in floating point. Set-up calibrates the integer model on it and measures how far the two are apart; no
+//! proof is about it, because floating point gives every machine another result.
 
 #![feature(portable_simd)]
 

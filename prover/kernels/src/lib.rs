@@ -1,4 +1,4 @@
-//! The loops that a proof spends most of its time in and that know nothing of proofs: integer products over stored weights
+//! The loops in which a proof spends most of its time. They know nothing of models and proofs: integer products over stored weights
 //! ([`weights`]), large tables ([`table`]), and hashes of sixteen messages at a time ([`hashes`], [`digest`]).
 #![feature(portable_simd)]
 

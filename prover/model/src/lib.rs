@@ -1,4 +1,5 @@
-//! The quantised model.
+//! The quantised model: its weights in memory or mapped ([`weights`], [`tiles`]), its directory on disk ([`directory`]), its forward pass in
+//! exact integers ([`forward`]), and generation ([`generate`]). A proof is about this model, not about the float model of a checkpoint.
 
 pub mod directory;
 pub mod forward;

@@ -1,4 +1,5 @@
-//! The prover (docs/protocol.md): the same phases, in the same order, as the verifier's `verify.rs`.
+//! Proves that a model generates a text, from a record of its forward pass (docs/protocol.md): the same phases, in the same order, as the
+//! verifier's `verify.rs`. A verifier trusts nothing here, because a wrong prover only makes proofs that verifiers reject.
 #![feature(portable_simd)]
 
 pub mod activations;

@@ -1,4 +1,5 @@
-//! From a float checkpoint to the integer model that is proved (docs/protocol.md, section 2).
+//! Makes the integer model that is proved (docs/protocol.md, section 2) from the float model of a checkpoint, and measures how far
+//! the two are apart ([`comparison`], [`vectors`]).
 #![feature(portable_simd)]
 
 mod biases;

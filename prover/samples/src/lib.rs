@@ -1,5 +1,5 @@
-//! What the tests of all crates share and no test owns: configs of small models, checkpoints and GGUF files that are made in place,
-//! and the checkpoint of the fixtures with its golden texts.
+//! Samples that the tests of all crates share: configs of small models, checkpoints and GGUF files that are made in place, and the
+//! checkpoint of the fixtures with its golden texts. Only tests use this crate.
 
 mod configs;
 pub mod families;

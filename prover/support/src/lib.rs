@@ -1,4 +1,5 @@
-//! What everything that makes a proof stands on and no part is about: files, pages of memory, progress, and where results go.
+//! Tools that every crate of the prover needs and none is about: files that are complete or absent, memory, progress, and the places
+//! where results go.
 
 pub mod arena;
 pub mod files;

@@ -1,4 +1,4 @@
-//! Committed models for tests, and what reads proofs again: the tests of the whole prover lie beside it.
+//! Committed models for tests. The tests, benches and examples that need the whole prover are this package's own.
 
 mod grind;
 
