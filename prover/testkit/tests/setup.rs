@@ -240,5 +240,8 @@ fn a_norm_that_is_too_small_by_one_is_that_of_another_model() {
     json["params"]["columns"][5]["square"] = (norms[5].square - 1).into();
     fs::write(&path, json.to_string()).unwrap();
     let error = Model::open(&out).err().expect("another description").to_string();
-    assert!(error.contains("norms") && error.contains("matrix Up of layer 0"), "{error}");
+    assert!(
+        error.contains("norms") && error.contains("matrix Up of layer 0"),
+        "{error}"
+    );
 }
