@@ -92,7 +92,7 @@ pub fn opened(key: &ModelKey, shape: &Shape) -> [OpenedColumns; 2] {
     ]
 }
 
-/// What a program calculates: what a verifier compares.
+/// The results of a program: the values that a verifier compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Results<K = SecureField> {
     /// The operand of the embedding.
@@ -111,7 +111,7 @@ impl<K: Copy> Results<K> {
     }
 }
 
-/// What is public in a proof of a model in one piece without clipped values: what a program calculates. `tops` are the logits of the
+/// Calculates the public values of a proof in one piece without clipped values, as a program does. `tops` are the logits of the
 /// output, `ends` the points where the band sumchecks of the opening end.
 pub fn calculate<K: Scalar>(
     key: &ModelKey,

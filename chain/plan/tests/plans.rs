@@ -25,7 +25,7 @@ fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usi
     agree_on(&unrooted_key(&random_model(config.clone(), format, 3)), prompt, outputs);
 }
 
-/// The same of any key.
+/// Follows a plan of a key, whatever the key, with statements of its lengths.
 fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
     let config = &key.config;
     let mut random = SplitMix(prompt as u64);

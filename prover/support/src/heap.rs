@@ -4,7 +4,7 @@
 /// C library of GNU systems otherwise gives up this limit as soon as one is freed, and columns of a trace leave holes between
 /// their codewords, which are longer and do not fit them.
 ///
-/// Of shorter blocks each heap keeps 16 MiB when they are freed. Otherwise pages of a table that every token needs for a moment
+/// Each heap keeps 16 MiB of freed blocks that are shorter, because otherwise pages of a table that every token needs for a moment
 /// go back to the system and are entered again with every token.
 pub fn keep_blocks_apart() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

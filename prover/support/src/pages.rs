@@ -21,7 +21,7 @@ pub fn populate(map: &Mmap, bytes: Range<usize>) {
     }
 }
 
-/// Enters a mapped file in small pages: where the system has huge ones, those of a short range are several times the range.
+/// Enters a mapped file in small pages, because huge pages would hold several times a short range.
 pub fn small(map: &Mmap) {
     #[cfg(target_os = "linux")]
     let _ = map.advise(memmap2::Advice::NoHugePage);

@@ -26,7 +26,7 @@ pub use tessera_quantise::in_memory as quantised;
 pub use tessera_samples::*;
 pub use tessera_support::random::{random_ids, SplitMix};
 
-/// What all threads of this process have had of the processor so far; 0 where the system does not tell. Other programs do not count, so a
+/// Processor time that all threads of this process have used so far; 0 where the system does not tell. Other programs do not count, so a
 /// test may have a limit for it.
 pub fn processor_time() -> Duration {
     #[cfg(unix)]

@@ -1,4 +1,4 @@
-//! What the contracts in `chain/` are compared with: calls of their parts, and what the verifier says of them, one case a line.
+//! Writes test vectors for the contracts in `chain/`: calls of their parts with the answers that the verifier gives, one case a line.
 //! `cargo run --release -p tessera-plan --example chain_vectors -- KEY PROOF`, both of the suite Keccak.
 
 mod before;

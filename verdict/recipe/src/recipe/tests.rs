@@ -107,7 +107,7 @@ fn full() -> Recipe {
     }
 }
 
-/// What is read is written as it was, and nothing else is read.
+/// A recipe is written back byte for byte as it was read, and other bytes are refused.
 #[test]
 fn a_recipe_has_one_encoding() {
     let kind = FileKind::Key;
