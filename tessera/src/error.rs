@@ -69,6 +69,14 @@ pub enum Error {
     /// A proof could not be encoded.
     #[error(transparent)]
     Codec(#[from] CodecError),
+    /// A proof cannot be read.
+    #[error("{name}: {source}")]
+    Proof {
+        /// The proof's file.
+        name: String,
+        /// The problem.
+        source: CodecError,
+    },
     /// The task was cancelled ([`Cancel`](crate::Cancel)).
     #[error("the task was cancelled")]
     Cancelled,

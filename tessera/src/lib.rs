@@ -18,7 +18,7 @@
 //! ```
 //!
 //! A proof says that the *integer* model of the key generates the text; [`Model::fidelity`] measures how close it is to the checkpoint's
-//! float model. The prover sees everything and is trusted with nothing: whoever verifies trusts the key alone, and anybody who has the
+//! float model. [`inspect`] tells you what a path holds, and why a checkpoint cannot be proved. The prover sees everything and is trusted with nothing: whoever verifies trusts the key alone, and anybody who has the
 //! checkpoint can make the key again.
 //!
 //! Long texts and large models are proved in chunks that survive interruptions ([`Model::prepare`]). Every task reports to a
@@ -35,10 +35,12 @@ mod cancel;
 mod error;
 mod fidelity;
 pub mod given;
+mod inspect;
 pub mod lengths;
 pub mod model;
 mod open;
 pub mod plan;
+pub mod prediction;
 pub mod prompt;
 pub mod setup;
 pub mod work;
@@ -48,6 +50,7 @@ pub use answer::{lengths, Answer, Embedding, Options, Proof};
 pub use cancel::Cancel;
 pub use error::Error;
 pub use fidelity::Fidelity;
+pub use inspect::{inspect, inspect_bytes, is_provable, subject_of, Inspected};
 pub use model::Model;
 pub use open::in_chunks;
 pub use plan::Budget;

@@ -79,7 +79,7 @@ impl Model {
     }
 
     /// The subject of plans for this model.
-    pub(crate) fn subject(&self) -> Subject {
+    pub fn subject(&self) -> Subject {
         Subject::of_dir(&self.key, &self.dir)
     }
 

@@ -1,39 +1,29 @@
 //! `tessera inspect`: what a path holds, recognised by its contents.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use serde_json::{json, Value};
-use tessera::checkpoint::{mistaken_file, mistaken_folder, Checkpoint, Survey, GGUF_MAGIC};
-use tessera::circuits::model::ModelConfig;
+use tessera::checkpoint::Survey;
 use tessera::lengths::{fewest_chunks, most_rows};
 use tessera::model::{key_tokenizer, Model};
 use tessera::plan::Subject;
+use tessera::prediction::{keeps_codeword, Prediction};
 use tessera::quantise::Strategy;
 use tessera::quantised::directory::KEY_FILE;
-use tessera::recipe::{self, Recipe};
-use tessera::support::files::{is_there, parent};
+use tessera::recipe::Recipe;
 use tessera::support::progress::Progress;
-use tessera::verifier::codec::FileKind;
 use tessera::verifier::key::ModelKey;
-use tessera::verifier::proof::Proof;
+use tessera::{inspect, inspect_bytes, is_provable, subject_of, Inspected};
 use tessera_verdict::describe::{dimensions, key_json, key_rows, proof_json, proof_rows};
 use tessera_verdict::input;
 use tessera_verdict::rows::{bytes, Rows};
 use tessera_verdict::shown;
 
-use super::key;
-use super::predict::{keeps_codeword, Prediction};
+use super::predict::{predicted_json, predicted_rows};
 use super::recipe::against;
 use super::security;
 use crate::args::InspectArgs;
 use crate::printer::{Failure, Report};
-
-/// How all files of this program begin, whatever their names.
-const OWN: &[u8] = b"TESS";
-/// The file by which a folder is known as a checkpoint in the hub layout.
-const CONFIG: &str = "config.json";
 
 pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let path = &args.path;
@@ -44,64 +34,31 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
         };
         return against(&key, checkpoint, args, progress);
     }
-    let failed = |e: io::Error| Failure(format!("cannot read {}: {e}", path.display()));
-    if !input::is_stdin(path) && std::fs::metadata(path).map_err(failed)?.is_dir() {
-        return match (path.join(KEY_FILE).exists(), is_there(&path.join(CONFIG))) {
-            (true, _) => model_dir(path, args),
-            (false, true) => checkpoint(path, args),
-            (false, false) => Err(Failure(mistaken_folder(path).unwrap_or_else(|| {
-                format!(
-                    "{} is neither a model directory (no {KEY_FILE}) nor a checkpoint (no {CONFIG})",
-                    path.display()
-                )
-            }))),
-        };
+    let name = input::name(path);
+    let inspected = match input::is_stdin(path) {
+        true => inspect_bytes(&name, &input::read(path).map_err(Failure)?)?,
+        false => inspect(path)?,
+    };
+    match &inspected {
+        Inspected::Checkpoint { path, survey } => Ok(checkpoint(path, survey, args)),
+        Inspected::Directory { model, recipe } => model_dir(model, recipe, args),
+        Inspected::Key { key, recipe } => model_key(&name, key, recipe, args),
+        Inspected::Proof { proof, bytes } => Ok(Report::done(
+            proof_rows(proof, &name, *bytes).to_string(),
+            proof_json(proof, *bytes),
+        )),
+        _ => Err(Failure(format!(
+            "{name} is of a kind that this command does not describe"
+        ))),
     }
-    if path.file_name().is_some_and(|name| name == CONFIG) {
-        return checkpoint(parent(path), args);
-    }
-    if !input::is_stdin(path) {
-        let begin = begin(path).map_err(failed)?;
-        if begin.starts_with(&GGUF_MAGIC) {
-            return checkpoint(path, args);
-        }
-        if let (false, Some(problem)) = (begin.starts_with(OWN), mistaken_file(path)) {
-            return Err(Failure(format!("{} {problem}", path.display())));
-        }
-    }
-    let (name, content) = (input::name(path), input::read(path).map_err(Failure)?);
-    if content.starts_with(&FileKind::Key.magic()) {
-        key(&name, &content, args)
-    } else if content.starts_with(&FileKind::Proof.magic()) {
-        proof(&name, &content)
-    } else {
-        Err(Failure(format!(
-            "{name} is neither a model key, nor a proof, nor a GGUF file"
-        )))
-    }
-}
-
-/// The first bytes of a file, which may be larger than memory.
-fn begin(path: &Path) -> io::Result<Vec<u8>> {
-    let mut begin = Vec::new();
-    File::open(path)?.take(64).read_to_end(&mut begin)?;
-    Ok(begin)
 }
 
 /// A checkpoint, supported or not: an unsupported one is described, not refused.
-fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
-    let survey = Checkpoint::survey(path).map_err(|e| Failure(e.of(path)))?;
-    let provable = survey.is_supported() && survey.tokenizer.is_ok();
-    // What a proof costs follows from the dimensions: it is known before the weights are there.
-    let predictable = provable || !survey.weights && survey.unsupported.is_empty();
-    let checked: Option<&ModelConfig> = survey.config.as_ref().filter(|c| c.check().is_ok());
-    let prediction = checked.filter(|_| predictable).map(|c| {
-        let strategy = args.strategy.map_or(Strategy::Auto, Into::into);
-        Prediction::new(
-            &Subject::of_config(c, strategy.format(), keeps_codeword(c)),
-            args.tokens,
-        )
-    });
+fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
+    let provable = is_provable(survey);
+    let strategy = args.strategy.map_or(Strategy::Auto, Into::into);
+    let subject = subject_of(survey, strategy.format());
+    let prediction = subject.map(|subject| Prediction::new(&subject, args.tokens));
     let parameters: usize = survey.tensors.iter().map(|t| t.shape.iter().product::<usize>()).sum();
     let json = json!({
         "kind": "checkpoint",
@@ -119,7 +76,7 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         "tokenizer": survey.tokenizer == Ok(true),
         "tokenizer_error": survey.tokenizer.as_ref().err(),
         "id_files": survey.id_files,
-        "predicted": prediction.as_ref().map(Prediction::json),
+        "predicted": prediction.as_ref().map(predicted_json),
     });
     let mut rows = Rows::default()
         .path("checkpoint", path)
@@ -128,10 +85,10 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         rows = rows.prose("dimensions", dimensions(config));
     }
     let mut rows = rows
-        .row("tensors", tensors_row(&survey, parameters))
+        .row("tensors", tensors_row(survey, parameters))
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
-        .row("tokenizer", tokenizer_row(&survey))
-        .maybe("ids by", id_files_row(&survey))
+        .row("tokenizer", tokenizer_row(survey))
+        .maybe("ids by", id_files_row(survey))
         .row(
             "provable",
             match (provable, survey.weights) {
@@ -153,9 +110,9 @@ fn checkpoint(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
         rows = rows.row("  wrong shape", shown::line(problem));
     }
     if let Some(prediction) = prediction {
-        rows = prediction.rows(rows);
+        rows = predicted_rows(rows, &prediction);
     }
-    Ok(Report::done(rows.to_string(), json))
+    Report::done(rows.to_string(), json)
 }
 
 fn tensors_row(survey: &Survey, parameters: usize) -> String {
@@ -187,54 +144,43 @@ fn dtypes(survey: &Survey) -> String {
     names.join(", ")
 }
 
-fn model_dir(path: &Path, args: &InspectArgs) -> Result<Report, Failure> {
-    let model = Model::open(path)?;
+fn model_dir(model: &Model, recipe: &Recipe, args: &InspectArgs) -> Result<Report, Failure> {
     let disk = model.disk_bytes()?;
-    let rows = Rows::default().path("directory", path).row("disk", bytes(disk));
-    let subject = Subject::of_dir(&model.key, path);
-    let key = path.join(KEY_FILE);
-    let recipe = Recipe::of(&model.key).map_err(|e| key::unusable_key(&input::name(&key), &e.into()))?;
-    let (rows, mut json) = describe_key((&model.key, &recipe), &key, &subject, args, rows)?;
+    let rows = Rows::default().path("directory", &model.dir).row("disk", bytes(disk));
+    let tokenizer = Ok(model.tokenizer.is_some());
+    let prediction = Prediction::new(&model.subject(), args.tokens);
+    let (rows, mut json) = describe_key((&model.key, recipe), tokenizer, &prediction, rows)?;
     json["kind"] = json!("model directory");
     json["disk_bytes"] = json!(disk);
     Ok(Report::done(rows.to_string(), json))
 }
 
-fn key(name: &str, content: &[u8], args: &InspectArgs) -> Result<Report, Failure> {
-    let (key, recipe) = recipe::read_key(content).map_err(|e| key::unusable_key(name, &e))?;
-    let subject = Subject::of_key(&key, keeps_codeword(&key.config));
+fn model_key(name: &str, key: &ModelKey, recipe: &Recipe, args: &InspectArgs) -> Result<Report, Failure> {
     let rows = Rows::default().path("model key", name.as_ref());
-    let (rows, json) = describe_key((&key, &recipe), name.as_ref(), &subject, args, rows)?;
+    let tokenizer = key_tokenizer(key, name.as_ref())
+        .map(|t| t.is_some())
+        .map_err(|e| e.to_string());
+    let subject = Subject::of_key(key, keeps_codeword(&key.config));
+    let prediction = Prediction::new(&subject, args.tokens);
+    let tokenizer = tokenizer.as_ref().map(|has| *has).map_err(String::as_str);
+    let (rows, json) = describe_key((key, recipe), tokenizer, &prediction, rows)?;
     Ok(Report::done(rows.to_string(), json))
 }
 
 fn describe_key(
     (key, recipe): (&ModelKey, &Recipe),
-    path: &Path,
-    subject: &Subject,
-    args: &InspectArgs,
+    tokenizer: Result<bool, &str>,
+    prediction: &Prediction,
     rows: Rows,
-) -> Result<(Rows, serde_json::Value), Failure> {
-    let tokenizer = key_tokenizer(key, path).map(|t| t.is_some()).map_err(|e| e.to_string());
-    let tokenizer = tokenizer.as_ref().map(|has| *has).map_err(String::as_str);
-    let prediction = Prediction::new(subject, args.tokens);
+) -> Result<(Rows, Value), Failure> {
     let mut json = key_json((key, recipe), tokenizer == Ok(true), prediction.tokens)?;
     for (name, value) in [
         ("most_tokens_in_one_piece", json!(most_rows(key).map(|rows| rows + 1))),
         ("fewest_chunks", json!(fewest_chunks(key, prediction.tokens - 1))),
-        ("predicted", prediction.json()),
+        ("predicted", predicted_json(prediction)),
     ] {
         json.insert(name.to_owned(), value);
     }
     let rows = key_rows(rows, (key, recipe), tokenizer, &security::shown(key, prediction.tokens))?;
-    Ok((prediction.rows(rows), Value::Object(json)))
-}
-
-fn proof(name: &str, content: &[u8]) -> Result<Report, Failure> {
-    let proof = Proof::from_bytes(content).map_err(|e| Failure(format!("{name}: {e}")))?;
-    let len = content.len();
-    Ok(Report::done(
-        proof_rows(&proof, name, len).to_string(),
-        proof_json(&proof, len),
-    ))
+    Ok((predicted_rows(rows, prediction), Value::Object(json)))
 }

@@ -1,108 +1,41 @@
-//! What a proof will cost, from the dimensions alone.
+//! How a predicted cost is shown.
 
 use serde_json::{json, Value};
-use tessera::circuits::chunk::Chunk;
-use tessera::circuits::model::{ModelConfig, TILE};
-use tessera::circuits::shape::Shape;
-use tessera::plan::{Budget, Choices, Plan, Subject, Task};
-use tessera::prover::opening::params_for;
-use tessera::prover::opening::{Codeword, Tree};
-use tessera::quantised::tiles::tile_bytes;
-use tessera::setup::LARGE_CODEWORD;
+use tessera::plan::Budget;
+use tessera::prediction::Prediction;
 use tessera_verdict::rows::{bytes, seconds, Rows};
 
-/// Seconds of a proof however small: proofs of work and the lookup tables.
-const SECONDS_FIXED: f64 = 0.2;
-/// Seconds per committed cell on two cores of 2.5 GHz.
-const SECONDS_PER_CELL: f64 = 60e-9;
-/// Seconds per weight to open the commitment on two cores of 2.5 GHz.
-const SECONDS_PER_WEIGHT: f64 = 7e-9;
-
-/// Whether set-up keeps the codeword of a model where nobody chooses.
-pub fn keeps_codeword(config: &ModelConfig) -> bool {
-    Codeword::file_len(&params_for(config.total_tiles())) <= LARGE_CODEWORD
+/// For machines.
+pub fn predicted_json(predicted: &Prediction) -> Value {
+    json!({
+        "tokens": predicted.tokens,
+        "disk_bytes": predicted.disk_bytes,
+        "memory_bytes": predicted.memory.predicted_bytes(),
+        "memory_phases": super::report::predicted_phases(&predicted.memory),
+        "smallest_memory_bytes": predicted.smallest_bytes,
+        "prove_seconds": predicted.prove_seconds,
+        "committed_cells": predicted.committed_cells,
+    })
 }
 
-/// Predicted cost of a model and one statement.
-#[derive(Clone, Debug)]
-pub struct Prediction {
-    /// Prompt and generated tokens together.
-    pub tokens: usize,
-    /// Whether more were asked for than the context has room for.
-    is_most: bool,
-    pub disk_bytes: u64,
-    /// With everything in memory.
-    pub memory: Plan,
-    /// The smallest budget that works.
-    pub smallest_bytes: u64,
-    pub prove_seconds: f64,
-    pub committed_cells: u64,
-}
-
-impl Prediction {
-    /// Predicts a statement of `tokens` tokens; the config of `subject` must have passed its check.
-    pub fn new(subject: &Subject, tokens: usize) -> Self {
-        let config = &subject.config;
-        let is_most = tokens > config.context + 1;
-        let tokens = tokens.clamp(2, config.context + 1);
-        let shape = Shape::with_limbs(config, subject.limbs, &Chunk::whole(config.layers), tokens - 1);
-        let cells = shape.cells();
-        let tiles = config.total_tiles();
-        let padded = (tiles * TILE * TILE) as u64;
-        let tables = config.context * config.head_dim * 2 + (4 << 16);
-        let codeword = match subject.codeword_file {
-            true => Codeword::file_len(&subject.commitment),
-            false => 0,
-        };
-        let weight_bytes = (tiles * tile_bytes(subject.format)) as u64;
-        let disk_bytes = weight_bytes + tables as u64 + Tree::file_len(&subject.commitment) + codeword;
-        let task = Task::Prove {
-            lengths: (tokens - 1).into(),
-            chunk: Chunk::whole(config.layers),
-        };
-        Self {
-            tokens,
-            is_most,
-            disk_bytes,
-            memory: subject.with_choices(task, Choices::default()),
-            smallest_bytes: subject.smallest(task).budget_bytes(),
-            prove_seconds: SECONDS_FIXED + SECONDS_PER_WEIGHT * padded as f64 + SECONDS_PER_CELL * cells as f64,
-            committed_cells: u64::try_from(cells).unwrap_or(u64::MAX),
-        }
-    }
-
-    /// For machines.
-    pub fn json(&self) -> Value {
-        json!({
-            "tokens": self.tokens,
-            "disk_bytes": self.disk_bytes,
-            "memory_bytes": self.memory.predicted_bytes(),
-            "memory_phases": super::report::predicted_phases(&self.memory),
-            "smallest_memory_bytes": self.smallest_bytes,
-            "prove_seconds": self.prove_seconds,
-            "committed_cells": self.committed_cells,
-        })
-    }
-
-    /// For people.
-    pub fn rows(&self, rows: Rows) -> Rows {
-        let most = match self.is_most {
-            true => ", the most that the context has room for",
-            false => "",
-        };
-        rows.row(
-            "predicted",
-            format!("for {} tokens, prompt included{most}", self.tokens),
-        )
-        .row(
-            "  memory",
-            format!(
-                "{} and a tenth; the smallest --memory that works is {}",
-                bytes(self.memory.predicted_bytes()),
-                Budget(self.smallest_bytes)
-            ),
-        )
-        .row("  disk", bytes(self.disk_bytes))
-        .row("  time", seconds(self.prove_seconds))
-    }
+/// For people.
+pub fn predicted_rows(rows: Rows, predicted: &Prediction) -> Rows {
+    let most = match predicted.is_most {
+        true => ", the most that the context has room for",
+        false => "",
+    };
+    rows.row(
+        "predicted",
+        format!("for {} tokens, prompt included{most}", predicted.tokens),
+    )
+    .row(
+        "  memory",
+        format!(
+            "{} and a tenth; the smallest --memory that works is {}",
+            bytes(predicted.memory.predicted_bytes()),
+            Budget(predicted.smallest_bytes)
+        ),
+    )
+    .row("  disk", bytes(predicted.disk_bytes))
+    .row("  time", seconds(predicted.prove_seconds))
 }
