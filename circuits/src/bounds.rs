@@ -275,7 +275,7 @@ impl Check<'_> {
             self.stream(what, kind, layer, shift, None)?;
             return self.sum(what, layer, (kind, post.of(kind)), skip);
         }
-        if !config.is_encoder() {
+        if !config.sums_first() {
             return self.stream(what, kind, layer, shift, Some(skip));
         }
         let before = 2 * layer + usize::from(kind == MatmulKind::Down);
@@ -523,7 +523,7 @@ impl ModelParams {
             });
         }
         for p in &self.layers {
-            let [got, expected] = [p.post_norms.is_some(), config.is_post_normed()].map(usize::from);
+            let [got, expected] = [p.post_norms.is_some(), config.norms_outputs()].map(usize::from);
             if got != expected {
                 let what = "norms of what a layer adds";
                 return Err(ModelError::Length { what, got, expected });
@@ -550,9 +550,9 @@ impl ModelParams {
             check.update("down", MatmulKind::Down, l, &p.down, p.skip_mlp)?;
         }
         check.norm(&self.norm_final)?;
-        match config.is_encoder() {
-            true => check.vector()?,
-            false => check.matmul("head", MatmulKind::Head, 0, &self.head)?,
+        match config.generates() {
+            true => check.matmul("head", MatmulKind::Head, 0, &self.head)?,
+            false => check.vector()?,
         }
         limbs::check_norms(self, config)
     }

@@ -104,7 +104,7 @@ impl Chunk {
         let own = model.columns.get(self.start * kinds..self.end * kinds);
         let biases = |range| model.biases.get(range).unwrap_or_default();
         // Those of the layers, that of the head, and the gains of the states, if there are any.
-        let per_layer = if model.is_post_normed() { 4 } else { 2 };
+        let per_layer = if model.norms_outputs() { 4 } else { 2 };
         let (last, states) = (self.of * kinds, per_layer * self.start..per_layer * self.end + 1);
         let lists = [
             biases(self.start * kinds..self.end * kinds),

@@ -25,13 +25,13 @@ pub const fn factor_limbs(factor: i32, skip: u8) -> [i64; 2] {
 }
 
 impl Gains {
-    /// Those with which a state is added to the one after it; `None` if states are added as they are. Only encoders take off a
-    /// mean.
+    /// Those with which a state is added to the one after it; `None` if states are added as they are. A mean is
+    /// taken off only where sums are normed.
     pub fn of(params: &ModelParams, state: usize) -> Option<Self> {
         let own = params.gain(state);
         (!own.is_empty()).then(|| Self {
             own: own.to_vec(),
-            mean: match params.is_post_normed() {
+            mean: match params.norms_outputs() {
                 true => vec![0; own.len()],
                 false => own.iter().map(|g| mean_gain(*g, own.len())).collect(),
             },
@@ -66,11 +66,11 @@ impl Gains {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, test_params, Blocks, ModelConfig, Pooling};
+    use crate::model::{odd_config, test_params, Blocks, ModelConfig, Output, Pooling};
 
     fn gains(values: &[i32]) -> Gains {
         let config = ModelConfig {
-            blocks: Blocks::Encoder(Pooling::Mean),
+            blocks: Blocks::encoder(Output::Vector(Pooling::Mean)),
             ..odd_config(1)
         };
         let mut params = test_params(&config);

@@ -17,7 +17,7 @@ pub use params::{
     NormParams, PostNorm, PostNorms, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
-pub use blocks::{Blocks, Pooling, Reranker, ScoreCap};
+pub use blocks::{Blocks, Mask, Order, Output, Pooling, Reranker, ScoreCap};
 pub use mlp::Activation;
 pub use padding::Padded;
 pub use rotation::{Rotation, MAX_ROTATIONS};
@@ -77,7 +77,7 @@ pub struct ModelConfig {
     pub gated: bool,
     /// Whether every head of queries and keys is normed before it is rotated.
     pub head_norms: bool,
-    /// How the blocks follow each other.
+    /// How the blocks are built, and what comes out of the last one.
     pub blocks: Blocks,
     /// Token that begins a text.
     pub bos: Option<u32>,
@@ -242,6 +242,8 @@ pub enum ModelError {
         value: String,
         range: &'static str,
     },
+    #[error("no key can say that blocks are built in this way: {0}")]
+    Blocks(String),
     #[error("{heads} heads are not a multiple of {kv_heads} key/value heads")]
     HeadGroups { heads: usize, kv_heads: usize },
     #[error("{what}: {got} entries, expected {expected}")]
@@ -337,6 +339,9 @@ impl ModelConfig {
         )?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
         self.check_rotations()?;
+        if self.blocks.number().is_none() {
+            return Err(ModelError::Blocks(self.blocks.to_string()));
+        }
         if let Some(cap) = self.score_cap() {
             let (least, most) = (*ScoreCap::RANGE.start(), *ScoreCap::RANGE.end());
             range("cap of scores", cap.units.into(), least.into(), most.into())?;
@@ -423,7 +428,7 @@ impl ModelConfig {
             MatmulKind::Gate | MatmulKind::Up => (d, f),
             MatmulKind::Down => (f, d),
             // The last norm of an encoder has a bias for every channel, and there is no matrix.
-            MatmulKind::Head if self.is_encoder() => (d, d),
+            MatmulKind::Head if !self.generates() => (d, d),
             MatmulKind::Head => (d, self.vocab),
         }
     }
@@ -438,7 +443,7 @@ impl ModelConfig {
 
     /// Whether the MLP reads the state that attention reads.
     pub const fn is_parallel(&self) -> bool {
-        matches!(self.blocks, Blocks::Parallel)
+        self.blocks.parallel
     }
 
     /// How the vector of an encoder is made; `None` of models that generate tokens.
@@ -477,7 +482,27 @@ impl ModelConfig {
 
     /// The cap of the scores of attention, if they are capped.
     pub const fn score_cap(&self) -> Option<ScoreCap> {
-        self.blocks.score_cap()
+        self.blocks.score_cap
+    }
+
+    /// Whether the model generates tokens. Other models make a vector of a text, or score it.
+    pub const fn generates(&self) -> bool {
+        matches!(self.blocks.output, Output::Tokens)
+    }
+
+    /// Whether a token sees itself and those before it. In other models it sees all tokens of the text.
+    pub const fn is_causal(&self) -> bool {
+        matches!(self.blocks.mask, Mask::Causal)
+    }
+
+    /// Whether attention and MLP add to the normed state before, and the sum is normed.
+    pub const fn sums_first(&self) -> bool {
+        matches!(self.blocks.order, Order::SumFirst)
+    }
+
+    /// Whether the outputs of attention and MLP are normed before they are added.
+    pub const fn norms_outputs(&self) -> bool {
+        self.blocks.norm_outputs
     }
 
     /// Whether the model makes a vector of a text, instead of generating tokens.
@@ -497,7 +522,7 @@ impl ModelConfig {
         for layer in 0..self.layers {
             order.extend(self.layer_kinds().map(|kind| (kind, layer)));
         }
-        if !self.is_encoder() {
+        if self.generates() {
             order.push((MatmulKind::Head, 0));
         }
         let mut first_tile = 0;

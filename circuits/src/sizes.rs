@@ -41,7 +41,7 @@ impl Sizes {
 
     /// Whether there are logits: of models that generate tokens, in the last chunk.
     pub const fn has_logits(&self) -> bool {
-        self.chunk.is_last() && !self.config.is_encoder()
+        self.chunk.is_last() && self.config.generates()
     }
 
     /// The architecture of the whole model.

@@ -95,9 +95,9 @@ impl Statement {
                 context: config.context,
             });
         }
-        let output = match config.is_encoder() {
-            true => self.check_vector(config.hidden).map(|()| [].as_slice())?,
-            false => self.output.as_slice(),
+        let output = match config.generates() {
+            true => self.output.as_slice(),
+            false => self.check_vector(config.hidden).map(|()| [].as_slice())?,
         };
         for (position, &id) in self.prompt.iter().chain(output).enumerate() {
             if id as usize >= config.vocab {
@@ -219,7 +219,7 @@ pub const fn class_of(row: usize, leading: usize) -> RowClass {
 
 /// Norm parameters of a residual state.
 pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
-    let per_layer = if params.is_post_normed() { 4 } else { 2 };
+    let per_layer = if params.norms_outputs() { 4 } else { 2 };
     let Some(layer) = params.layers.get(state / per_layer) else {
         return &params.norm_final;
     };

@@ -12,8 +12,8 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_checkpoint::Checkpoint;
 use tessera_circuits::model::{
-    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Reranker, Rotation,
-    ScoreCap, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Output, Reranker,
+    Rotation, ScoreCap, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
 use tessera_model::generate::GenerateOptions;
@@ -361,12 +361,16 @@ fn edit_features(key: &mut ModelKey, input: &mut Input<'_>) {
         0 => config.positions = !config.positions,
         1 => {
             let units = u32::from(input.byte()) << (input.byte() % 13);
-            let capped = Blocks::Capped(ScoreCap { units });
+            let capped = Blocks {
+                norm_outputs: true,
+                score_cap: Some(ScoreCap { units }),
+                ..Blocks::DECODER
+            };
             let separator = units.is_multiple_of(2).then_some(units % 512);
-            let reranker = Blocks::Reranker(Reranker {
+            let reranker = Blocks::encoder(Output::Scores(Reranker {
                 separator,
                 sigmoid: units % 4 < 2,
-            });
+            }));
             config.blocks = match input.byte() % 7 {
                 5 => capped,
                 6 => reranker,

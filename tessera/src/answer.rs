@@ -128,8 +128,8 @@ impl Proof {
 /// # Errors
 /// If the context has no room for them, or if an encoder is to generate tokens.
 pub fn lengths(key: &ModelKey, prompt: usize, tokens: Option<usize>) -> Result<Lengths, GenerateError> {
-    match (key.config.is_encoder(), tokens) {
-        (true, Some(_)) => Err(GenerateError::Encoder),
+    match (key.config.generates(), tokens) {
+        (false, Some(_)) => Err(GenerateError::Encoder),
         (_, tokens) => Ok(Lengths {
             rows: token_rows(prompt, tokens.unwrap_or(1), key.config.context)?,
             outputs: tokens.unwrap_or(0),
@@ -182,9 +182,9 @@ impl Model {
         };
         let report = prove_in_context(&prover, &prompt.ids, &options.generate, options.context, progress)?;
         progress.done();
-        let text = match self.key.config.is_encoder() {
-            true => None,
-            false => self.text(&prompt.ids, &report.proof.statement.output)?,
+        let text = match self.key.config.generates() {
+            true => self.text(&prompt.ids, &report.proof.statement.output)?,
+            false => None,
         };
         Ok(Proof { prompt, text, report })
     }
@@ -292,7 +292,7 @@ impl Model {
 
     /// Lengths of the statement that answers a prompt.
     pub(crate) fn lengths(&self, prompt: &PromptIds, options: &Options) -> Result<Lengths, Error> {
-        let tokens = (!self.key.config.is_encoder()).then_some(options.generate.tokens);
+        let tokens = self.key.config.generates().then_some(options.generate.tokens);
         Ok(lengths(&self.key, prompt.ids.len(), tokens)?)
     }
 

@@ -52,9 +52,9 @@ impl Model {
             None if self.tokenizer.is_none() => (reader.random_held_out(), RANDOM_IDS),
             None => (reader.held_out()?, HELD_OUT.name),
         };
-        let measured = match self.key.config.is_encoder() {
-            true => Fidelity::Vectors(Box::new(self.compare_vectors(&checkpoint, &texts, progress)?)),
-            false => Fidelity::Predictions(Box::new(self.compare(&checkpoint, &texts, progress)?)),
+        let measured = match self.key.config.generates() {
+            true => Fidelity::Predictions(Box::new(self.compare(&checkpoint, &texts, progress)?)),
+            false => Fidelity::Vectors(Box::new(self.compare_vectors(&checkpoint, &texts, progress)?)),
         };
         Ok((measured, name))
     }

@@ -1,5 +1,6 @@
 //! Prompts, and the token ids that a model gets for them.
 
+use tessera_circuits::model::Output;
 use tessera_text::chat::{question, ChatError, ChatTemplate, Choice, Conversation};
 use tessera_text::tokenizer::{Tokenizer, TokenizerError};
 use tessera_verifier::key::ModelKey;
@@ -198,10 +199,10 @@ pub fn check(ids: &[u32], key: &ModelKey) -> Result<(), PromptError> {
 /// # Errors
 /// If the model generates tokens, or scores pairs.
 pub fn check_encoder(key: &ModelKey) -> Result<(), PromptError> {
-    match (key.config.is_encoder(), key.config.reranker()) {
-        (false, _) => Err(PromptError::NoEncoder),
-        (true, Some(_)) => Err(PromptError::NoEmbedding),
-        (true, None) => Ok(()),
+    match key.config.blocks.output {
+        Output::Tokens => Err(PromptError::NoEncoder),
+        Output::Scores(_) => Err(PromptError::NoEmbedding),
+        Output::Vector(_) => Ok(()),
     }
 }
 

@@ -26,7 +26,7 @@ pub struct Vector {
 impl Vector {
     /// Of a statement about an encoder; `None` of one about generated tokens.
     pub fn of(statement: &Statement, key: &ModelKey) -> Option<Self> {
-        let integers = statement.vector().filter(|_| key.config.is_encoder())?;
+        let integers = statement.vector().filter(|_| !key.config.generates())?;
         let rows = key.config.pooled_rows(statement.rows());
         let scores = key.params.pair_scores(&key.config, &integers);
         let values = key.params.embedding(&integers, rows);

@@ -345,7 +345,7 @@ mod tests {
             positions: false,
             gated: true,
             head_norms: false,
-            blocks: Blocks::Sequential,
+            blocks: Blocks::DECODER,
             bos: None,
             eos: Vec::new(),
         }
@@ -372,7 +372,7 @@ mod tests {
                 positions: false,
                 gated: true,
                 head_norms: false,
-                blocks: Blocks::Sequential,
+                blocks: Blocks::DECODER,
                 bos: None,
                 eos: Vec::new(),
             };

@@ -42,9 +42,9 @@ pub fn most_bytes(key: &ModelKey) -> usize {
     let shape = key.shape(&Chunk::whole(config.layers), lengths);
     let (layers, tokens) = (config.layers as u128, 1u128 << shape.token);
     // A prompt and an output that fill the context and one token more; or a prompt, and the vector of an encoder.
-    let ids = match config.is_encoder() {
-        true => config.context + config.hidden + 1,
-        false => config.context + 1,
+    let ids = match config.generates() {
+        true => config.context + 1,
+        false => config.context + config.hidden + 1,
     } as u128;
     let logits = 2 * config.context as u128;
     let statement = DIGEST + 2 * LIST + 4 * ids + logits;

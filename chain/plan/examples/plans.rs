@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_plan::calculate::in_order;
-use tessera_plan::{band_ends, expected, token_log, Plan};
+use tessera_plan::{band_ends, expected, has_plans, token_log, Plan};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::policy::opening_policy;
 use tessera_verifier::proof::Proof;
@@ -33,7 +33,7 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     if verify(key, proof).is_err() {
         return Ok(false);
     }
-    let none = key.config.is_encoder() || key.config.score_cap().is_some();
+    let none = !has_plans(&key.config);
     let ([own], false) = (proof.chunks.as_slice(), none) else {
         return Ok(false);
     };

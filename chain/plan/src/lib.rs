@@ -54,6 +54,6 @@ mod symbol;
 mod wiring;
 
 pub use check::Differs;
-pub use plan::{band_ends, expected, token_log, Plan};
+pub use plan::{band_ends, expected, has_plans, token_log, Plan};
 pub use program::{run, Words};
 pub use segments::{Budget, Segment};

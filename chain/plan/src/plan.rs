@@ -32,9 +32,15 @@ pub struct Plan {
     pub shape: Shape,
 }
 
+/// Whether the machine knows all operators of a model: it generates tokens, and its scores are not capped, because they would need one
+/// more table.
+pub const fn has_plans(config: &ModelConfig) -> bool {
+    config.generates() && config.is_causal() && !config.sums_first() && config.score_cap().is_none()
+}
+
 impl Plan {
-    /// Of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of an encoder, of a model whose
-    /// scores are capped, which has one table more, and where a program does not fit the machine.
+    /// Of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of a model that [has no
+    /// plans](has_plans), and where a program does not fit the machine.
     pub fn new(key: &ModelKey, token_log: u32, outputs: usize) -> Option<Self> {
         Self::within(key, token_log, outputs, Budget::TRANSACTION)
     }
@@ -46,11 +52,7 @@ impl Plan {
             .checked_sub(outputs)
             .filter(|prompt| *prompt > 0 && outputs > 0)?;
         let by_token = key.params.leading.token.is_some();
-        if key.config.is_encoder()
-            || key.config.score_cap().is_some()
-            || by_token
-            || rows > key.config.context.next_power_of_two()
-        {
+        if !has_plans(&key.config) || by_token || rows > key.config.context.next_power_of_two() {
             return None;
         }
         let statement = Statement {

@@ -80,7 +80,10 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
 #[test]
 fn plans_of_models_of_every_kind_say_what_the_wiring_says() {
     let parallel = ModelConfig {
-        blocks: Blocks::Parallel,
+        blocks: Blocks {
+            parallel: true,
+            ..Blocks::DECODER
+        },
         ..plain_config()
     };
     // A vocabulary that leaves rows of its padded table empty.

@@ -85,10 +85,8 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
             expected,
         });
     }
-    let gains = match config.is_encoder() || config.is_post_normed() {
-        true => config.states() + config.reranker().map_or(0, |_| HEAD_LISTS),
-        false => 0,
-    };
+    let normed = config.sums_first() || config.norms_outputs();
+    let gains = if normed { config.states() } else { 0 } + config.reranker().map_or(0, |_| HEAD_LISTS);
     if (gains > 0 || !params.biases.is_empty()) && params.biases.len() != expected + gains {
         return Err(ModelError::Length {
             what: if gains > 0 { "biases, gains and head" } else { "biases" },
@@ -114,7 +112,7 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
         // Each also holds of the largest l1 and the largest square of different columns.
         let absent = match kind {
             MatmulKind::Gate => !config.gated,
-            MatmulKind::Head => config.is_encoder(),
+            MatmulKind::Head => !config.generates(),
             _ => false,
         };
         let there = !absent || *norms == ColumnNorms::default();
@@ -168,10 +166,10 @@ impl ModelParams {
             // Where there are no gates, or no head, nothing depends on it.
             gate: of(if config.gated { MatmulKind::Gate } else { MatmulKind::Up }),
             up: of(MatmulKind::Up),
-            head: of(if config.is_encoder() {
-                MatmulKind::Up
-            } else {
+            head: of(if config.generates() {
                 MatmulKind::Head
+            } else {
+                MatmulKind::Up
             }),
         }
     }

@@ -5,23 +5,51 @@ use std::fmt;
 use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a block adds to, and what attention sees.
+/// How the blocks of a model are built and what comes out of the last one: facts that are independent of each other. Today's keys
+/// can say some combinations ([`Self::number`]), and [`ModelConfig::check`](super::ModelConfig::check) refuses the others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Blocks {
-    /// Norms are before attention and MLP, each of which adds to the state before. A token sees itself and those before it. Tokens
-    /// are generated.
-    Sequential,
-    /// The same, but that the MLP reads the state that attention reads, not the one that attention writes.
-    Parallel,
-    /// Norms are after attention and MLP: each adds to the normed state before, and the sum is normed. All tokens of the text see each
-    /// other. Nothing is generated: a vector is made of the normed last states.
-    Encoder(Pooling),
-    /// As sequential ones, but that what attention and MLP add is normed, too, each channel times a gain.
-    PostNormed,
-    /// As these, and scores of attention are capped.
-    Capped(ScoreCap),
-    /// As an encoder whose vector is the first row, of which scores are made in clear ([`crate::reranker`]).
-    Reranker(Reranker),
+pub struct Blocks {
+    /// Whether the residual stream is normed before it is read, or where it is added to.
+    pub order: Order,
+    /// Whether the MLP reads the state that attention reads, not the one that attention writes.
+    pub parallel: bool,
+    /// Which tokens a token sees.
+    pub mask: Mask,
+    /// Whether the outputs of attention and MLP are normed before they are added, each channel times a gain.
+    pub norm_outputs: bool,
+    /// The cap of the scores of attention, if they are capped.
+    pub score_cap: Option<ScoreCap>,
+    /// What comes out of the last block.
+    pub output: Output,
+}
+
+/// Where the norms of the residual stream are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// Attention and MLP read normed states, and each adds to the state before, as it is (pre-norm).
+    NormFirst,
+    /// Attention and MLP add to the normed state before, and the sum is normed (post-norm).
+    SumFirst,
+}
+
+/// Which tokens a token sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Mask {
+    /// Itself and those before it.
+    Causal,
+    /// All tokens of the text.
+    Full,
+}
+
+/// What comes out of the last block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Logits, of which tokens are generated.
+    Tokens,
+    /// A vector, made of the normed last states.
+    Vector(Pooling),
+    /// The normed last state of the first row, of which scores are made in clear ([`crate::reranker`]).
+    Scores(Reranker),
 }
 
 /// What a reranker has that other encoders have not (docs/protocol.md, section 16.14).
@@ -78,47 +106,95 @@ const CAPPED: u8 = 5;
 const RERANKER: u8 = 6;
 
 impl Blocks {
-    /// The number that keys have for it.
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Sequential => 0,
-            Self::Parallel => 1,
-            Self::Encoder(Pooling::Mean) => 2,
-            Self::Encoder(Pooling::First) => 3,
-            Self::PostNormed => 4,
-            Self::Capped(_) => CAPPED,
-            Self::Reranker(_) => RERANKER,
+    /// Those of most models that generate tokens.
+    pub const DECODER: Self = Self {
+        order: Order::NormFirst,
+        parallel: false,
+        mask: Mask::Causal,
+        norm_outputs: false,
+        score_cap: None,
+        output: Output::Tokens,
+    };
+    /// Those that are a number alone, in its order.
+    const NUMBERED: [Self; 5] = [
+        Self::DECODER,
+        Self {
+            parallel: true,
+            ..Self::DECODER
+        },
+        Self::encoder(Output::Vector(Pooling::Mean)),
+        Self::encoder(Output::Vector(Pooling::First)),
+        Self {
+            norm_outputs: true,
+            ..Self::DECODER
+        },
+    ];
+
+    /// Those of encoders such as BERT.
+    pub const fn encoder(output: Output) -> Self {
+        Self {
+            order: Order::SumFirst,
+            mask: Mask::Full,
+            output,
+            ..Self::DECODER
+        }
+    }
+
+    /// The number that keys and model directories have for these facts. `None` for a combination that they cannot say.
+    pub fn number(self) -> Option<u8> {
+        let plain = Self {
+            score_cap: None,
+            ..self
+        };
+        let at = Self::NUMBERED.iter().position(|own| *own == plain);
+        match (at, self.score_cap, self.output) {
+            (Some(4), Some(_), _) => Some(CAPPED),
+            (Some(at), None, _) => u8::try_from(at).ok(),
+            (None, None, Output::Scores(_)) if self == Self::encoder(self.output) => Some(RERANKER),
+            _ => None,
         }
     }
 
     /// How the vector of an encoder is made; `None` of models that generate tokens.
     pub const fn pooling(self) -> Option<Pooling> {
-        match self {
-            Self::Encoder(pooling) => Some(pooling),
-            Self::Reranker(_) => Some(Pooling::First),
-            Self::Sequential | Self::Parallel | Self::PostNormed | Self::Capped(_) => None,
+        match self.output {
+            Output::Vector(pooling) => Some(pooling),
+            Output::Scores(_) => Some(Pooling::First),
+            Output::Tokens => None,
         }
     }
 
     /// What a reranker has beside; `None` of other models.
     pub const fn reranker(self) -> Option<Reranker> {
-        match self {
-            Self::Reranker(own) => Some(own),
+        match self.output {
+            Output::Scores(own) => Some(own),
             _ => None,
         }
     }
+}
 
-    /// Whether what attention and MLP add is normed before.
-    pub const fn is_post_normed(self) -> bool {
-        matches!(self, Self::PostNormed | Self::Capped(_))
-    }
-
-    /// The cap of scores, if they are capped.
-    pub const fn score_cap(self) -> Option<ScoreCap> {
-        match self {
-            Self::Capped(cap) => Some(cap),
-            _ => None,
+/// The facts in words: "norms first, parallel, causal, tokens".
+impl fmt::Display for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.order {
+            Order::NormFirst => "norms first",
+            Order::SumFirst => "sums first",
+        })?;
+        f.write_str(if self.parallel { ", parallel" } else { "" })?;
+        f.write_str(match self.mask {
+            Mask::Causal => ", causal",
+            Mask::Full => ", all tokens seen",
+        })?;
+        f.write_str(if self.norm_outputs { ", outputs normed" } else { "" })?;
+        if let Some(cap) = self.score_cap {
+            write!(f, ", scores capped at {}", cap.value())?;
         }
+        f.write_str(match self.output {
+            Output::Tokens => ", tokens",
+            Output::Vector(Pooling::Mean) => ", the mean of vectors",
+            Output::Vector(Pooling::First) => ", the first vector",
+            Output::Scores(_) => ", scores of pairs",
+        })
     }
 }
 
@@ -127,27 +203,26 @@ impl TryFrom<u8> for Blocks {
 
     /// Those that are a number alone.
     fn try_from(number: u8) -> Result<Self, String> {
-        match number {
-            0 => Ok(Self::Sequential),
-            1 => Ok(Self::Parallel),
-            2 => Ok(Self::Encoder(Pooling::Mean)),
-            3 => Ok(Self::Encoder(Pooling::First)),
-            4 => Ok(Self::PostNormed),
-            other => Err(format!("{other} is no order of blocks")),
-        }
+        let own = Self::NUMBERED.get(usize::from(number));
+        own.copied().ok_or_else(|| format!("{number} is no order of blocks"))
     }
 }
 
 /// A number; in keys with a cap the cap follows, in those of rerankers separator and sigmoid. In model directories such are a list.
 impl Serialize for Blocks {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Capped(cap) => (self.number(), cap.units).serialize(to),
-            Self::Reranker(own) => {
+        let Some(number) = self.number() else {
+            return Err(serde::ser::Error::custom(format!(
+                "blocks that keys cannot say: {self}"
+            )));
+        };
+        match (self.score_cap, self.output) {
+            (Some(cap), _) => (number, cap.units).serialize(to),
+            (None, Output::Scores(own)) => {
                 let separator = own.separator.unwrap_or(NO_SEPARATOR);
-                (self.number(), separator, own.sigmoid).serialize(to)
+                (number, separator, own.sigmoid).serialize(to)
             }
-            _ => self.number().serialize(to),
+            (None, _) => number.serialize(to),
         }
     }
 }
@@ -183,14 +258,18 @@ impl<'de> Visitor<'de> for Numbers {
         match number {
             CAPPED => {
                 let units = list.next_element()?.ok_or_else(missing)?;
-                Ok(Blocks::Capped(ScoreCap { units }))
+                Ok(Blocks {
+                    norm_outputs: true,
+                    score_cap: Some(ScoreCap { units }),
+                    ..Blocks::DECODER
+                })
             }
             RERANKER => {
                 let separator: u32 = list.next_element()?.ok_or_else(missing)?;
-                Ok(Blocks::Reranker(Reranker {
+                Ok(Blocks::encoder(Output::Scores(Reranker {
                     separator: (separator != NO_SEPARATOR).then_some(separator),
                     sigmoid: list.next_element()?.ok_or_else(missing)?,
-                }))
+                })))
             }
             other => Blocks::try_from(other).map_err(A::Error::custom),
         }
@@ -201,22 +280,69 @@ impl<'de> Visitor<'de> for Numbers {
 mod tests {
     use super::*;
 
+    fn capped() -> Blocks {
+        Blocks {
+            norm_outputs: true,
+            score_cap: ScoreCap::new(50.0),
+            ..Blocks::DECODER
+        }
+    }
+
+    /// All combinations of facts, with one number of every kind.
+    fn all() -> Vec<Blocks> {
+        let reranker = |separator, sigmoid| Output::Scores(Reranker { separator, sigmoid });
+        let outputs = [
+            Output::Tokens,
+            Output::Vector(Pooling::Mean),
+            Output::Vector(Pooling::First),
+            reranker(Some(102), false),
+            reranker(None, true),
+        ];
+        let mut all = Vec::new();
+        for bits in 0..32u32 {
+            let bit = |at: u32| bits >> at & 1 == 1;
+            all.extend(outputs.map(|output| Blocks {
+                order: if bit(0) { Order::SumFirst } else { Order::NormFirst },
+                parallel: bit(1),
+                mask: if bit(2) { Mask::Full } else { Mask::Causal },
+                norm_outputs: bit(3),
+                score_cap: bit(4).then_some(ScoreCap { units: 12_800 }),
+                output,
+            }));
+        }
+        all
+    }
+
+    /// Eight combinations can be written, and each is read as itself; the others are refused by name.
+    #[test]
+    fn a_combination_is_written_as_itself_or_refused() {
+        let (mut written, mut seen) = (0, std::collections::HashSet::new());
+        for blocks in all() {
+            match (blocks.number(), serde_json::to_string(&blocks)) {
+                (Some(_), Ok(text)) => {
+                    written += 1;
+                    assert_eq!(serde_json::from_str::<Blocks>(&text).expect("blocks"), blocks);
+                    assert!(seen.insert(text), "{blocks}");
+                }
+                (None, Err(error)) => assert!(error.to_string().contains(&blocks.to_string())),
+                (number, text) => panic!("{blocks}: {number:?} {text:?}"),
+            }
+        }
+        assert_eq!(written, 8);
+    }
+
     #[test]
     fn orders_of_blocks_are_numbers_and_caps_follow_theirs() {
         for number in 0..5 {
             let blocks = Blocks::try_from(number).expect("a number of an order");
             let text = serde_json::to_string(&blocks).expect("JSON");
-            assert_eq!((text.as_str(), blocks.number()), (number.to_string().as_str(), number));
-            assert_eq!(serde_json::from_str::<Blocks>(&text).expect("an order"), blocks);
-            assert_eq!(blocks.score_cap(), None);
+            assert_eq!((text, blocks.number()), (number.to_string(), Some(number)));
+            assert_eq!(blocks.score_cap, None);
         }
-        let capped = Blocks::Capped(ScoreCap::new(50.0).expect("a cap"));
-        assert_eq!(serde_json::to_string(&capped).expect("JSON"), "[5,12800]");
-        assert_eq!(serde_json::from_str::<Blocks>("[5,12800]").expect("an order"), capped);
+        assert_eq!(serde_json::to_string(&capped()).expect("JSON"), "[5,12800]");
         for (separator, sigmoid, text) in [(Some(102), false, "[6,102,false]"), (None, true, "[6,4294967295,true]")] {
-            let reranker = Blocks::Reranker(Reranker { separator, sigmoid });
+            let reranker = Blocks::encoder(Output::Scores(Reranker { separator, sigmoid }));
             assert_eq!(serde_json::to_string(&reranker).expect("JSON"), text);
-            assert_eq!(serde_json::from_str::<Blocks>(text).expect("an order"), reranker);
         }
         for wrong in [
             "5",

@@ -423,7 +423,7 @@ impl ModelParams {
         let layers = (0..config.layers).flat_map(|_| LAYER_KINDS);
         let columns = layers.chain([MatmulKind::Head]).map(|kind| match kind {
             MatmulKind::Gate if !config.gated => ColumnNorms::default(),
-            MatmulKind::Head if config.is_encoder() => ColumnNorms::default(),
+            MatmulKind::Head if !config.generates() => ColumnNorms::default(),
             _ => ColumnNorms::largest(config.dims(kind).0, self.max_weight(kind)),
         });
         Self {
@@ -462,18 +462,18 @@ impl ModelParams {
     }
 
     /// Whether what attention and MLP add is normed before. Every layer of checked parameters says the same.
-    pub fn is_post_normed(&self) -> bool {
+    pub fn norms_outputs(&self) -> bool {
         self.layers.first().is_some_and(|layer| layer.post_norms.is_some())
     }
 
     /// What makes a state.
     pub fn maker(&self, state: usize) -> Maker {
-        Maker::of(state, self.is_post_normed())
+        Maker::of(state, self.norms_outputs())
     }
 
     /// Whether a state is the output of O or Down alone, which is normed before it is added.
     pub fn is_output(&self, state: usize) -> bool {
-        self.is_post_normed() && state % 2 == 1
+        self.norms_outputs() && state % 2 == 1
     }
 
     /// Exponents of the channels of a state; none if all are 0, as those of outputs are.

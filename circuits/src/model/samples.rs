@@ -20,7 +20,7 @@ pub(crate) fn odd_config(layers: usize) -> ModelConfig {
         positions: false,
         gated: true,
         head_norms: false,
-        blocks: Blocks::Sequential,
+        blocks: Blocks::DECODER,
         bos: None,
         eos: Vec::new(),
     }
@@ -69,7 +69,7 @@ impl ModelParams {
                     k: norm,
                 }
             }),
-            post_norms: config.is_post_normed().then(|| {
+            post_norms: config.norms_outputs().then(|| {
                 let post = PostNorm {
                     norm: norm.clone(),
                     sum: StreamShift::one(5),

@@ -32,7 +32,7 @@ impl Maker {
 impl ModelConfig {
     /// How many states a layer makes: two, or four where what attention and MLP add is normed before, and a state of its own.
     pub const fn states_per_layer(&self) -> usize {
-        if self.is_post_normed() {
+        if self.norms_outputs() {
             4
         } else {
             2
@@ -61,11 +61,11 @@ impl ModelConfig {
 
     /// What makes a state.
     pub const fn maker(&self, state: usize) -> Maker {
-        Maker::of(state, self.is_post_normed())
+        Maker::of(state, self.norms_outputs())
     }
 
-    /// Whether what attention and MLP add is normed before.
+    /// Whether the outputs of attention and MLP are normed before they are added.
     pub const fn is_post_normed(&self) -> bool {
-        self.blocks.is_post_normed()
+        self.norms_outputs()
     }
 }

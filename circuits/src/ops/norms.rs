@@ -510,7 +510,7 @@ impl<K: Scalar> Public<'_, K> {
                     self.shape.padded.hidden,
                 ),
             ];
-            (!outputs || self.params.is_post_normed()).then_some(tensor)
+            (!outputs || self.params.norms_outputs()).then_some(tensor)
         });
         let weighted: Vec<Tensor<K>> = weighted.collect();
         let columns = |weight: K| vec![(stream::X_HI, weight), (stream::X_LO, weight * points.limb)];

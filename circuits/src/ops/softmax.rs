@@ -405,9 +405,9 @@ impl<K: Scalar> Public<'_, K> {
             seen += key;
             *token * seen
         });
-        let queries: Vec<K> = match self.shape.config.is_encoder() {
-            false => queries.collect(),
-            true => {
+        let queries: Vec<K> = match self.shape.config.is_causal() {
+            true => queries.collect(),
+            false => {
                 let seen = less_than_eval(self.statement.rows(), &points.key);
                 tokens.iter().map(|token| seen * *token).collect()
             }
@@ -448,13 +448,13 @@ impl<K: Scalar> Public<'_, K> {
         let half = half.first().copied().unwrap_or_default();
         let halves = [K::one() - half, half];
         let (layer, head, block) = (eq_table(layer), eq_table(head), eq_table(block));
-        // A query is in the block, a key in that block or before it; in encoders in any one.
+        // A query is in the block, a key in that block or before it; without a causal mask in any one.
         let mut from = block.clone();
         for i in (1..from.len()).rev() {
             let after = from.get(i).copied().unwrap_or_default();
             from.get_mut(i - 1).into_iter().for_each(|own| *own += after);
         }
-        if shape.config.is_encoder() {
+        if !shape.config.is_causal() {
             let all = from.first().copied().unwrap_or_default();
             from.fill(all);
         }

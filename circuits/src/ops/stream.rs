@@ -46,7 +46,7 @@ impl<'a> Update<'a> {
     /// Of a state, in the rows of a class; `None` if there is no such state.
     pub fn of(params: &'a ModelParams, state: usize, class: RowClass) -> Option<Self> {
         let before = state.checked_sub(1);
-        let encoder = before.filter(|n| !params.is_post_normed() && !params.gain(*n).is_empty());
+        let encoder = before.filter(|n| !params.norms_outputs() && !params.gain(*n).is_empty());
         let (shift, skip, added, normed) = match params.maker(state) {
             Maker::Matmul(MatmulKind::Embed, _) => (&params.embed, None, None, None),
             Maker::Matmul(kind, l) => {
@@ -55,7 +55,7 @@ impl<'a> Update<'a> {
                     MatmulKind::O => (&p.o, p.skip_attn),
                     _ => (&p.down, p.skip_mlp),
                 };
-                match params.is_post_normed() {
+                match params.norms_outputs() {
                     true => (shift, None, None, None),
                     false => match encoder {
                         None => (shift, Some(skip), Some(1), None),
@@ -219,7 +219,7 @@ impl<K: Scalar> Operator<K> for Stream {
         let mut numbers = [MatmulKind::Embed, MatmulKind::O, MatmulKind::Down]
             .map(|kind| kind as usize)
             .to_vec();
-        if sizes.config.is_post_normed() {
+        if sizes.config.norms_outputs() {
             numbers.extend(SUMS);
         }
         numbers
@@ -334,9 +334,9 @@ impl<K: Scalar> Public<'_, K> {
     /// these exponents: limbs of [`Gains::residual`], the low one times its challenge.
     fn normed_residual(&self, gains: &[i32], weights: &Values<K>, skip: &dyn Fn(usize) -> u8) -> Weight<K> {
         let mut skips: Vec<u8> = (0..gains.len()).map(skip).collect();
-        // The sums of the weights of all channels of an exponent. Only encoders take off a mean.
+        // The sums of the weights of all channels of an exponent. A mean is taken off only where sums are normed.
         let mut sums: BTreeMap<u8, K> = BTreeMap::new();
-        if self.shape.config.is_encoder() {
+        if self.shape.config.sums_first() {
             for (skip, weight) in skips.iter().zip(weights.iter()) {
                 *sums.entry(*skip).or_default() += *weight;
             }
@@ -404,7 +404,7 @@ impl<K: Scalar> Public<'_, K> {
 
     /// Section 16.10: the vector of an encoder is the sum of rows of the last normed state.
     fn vector(&self, last: Weight<K>) -> Option<LinearClaim<K>> {
-        let vector = self.statement.vector().filter(|_| self.shape.config.is_encoder())?;
+        let vector = self.statement.vector().filter(|_| !self.shape.config.generates())?;
         let rows = self.shape.config.pooled_rows(self.statement.rows());
         let rows = (0..1 << self.shape.token).map(|i| if i < rows { K::one() } else { K::zero() });
         let at = self.points.out(self.shape.padded.hidden);

@@ -227,9 +227,16 @@ fn every_matmul_belongs_to_one_product() {
 #[test]
 fn no_two_kinds_of_accumulators_share_a_power() {
     for (blocks, head_norms, last) in [
-        (Blocks::Sequential, false, 17),
-        (Blocks::Sequential, true, 25),
-        (Blocks::PostNormed, true, 27),
+        (Blocks::DECODER, false, 17),
+        (Blocks::DECODER, true, 25),
+        (
+            Blocks {
+                norm_outputs: true,
+                ..Blocks::DECODER
+            },
+            true,
+            27,
+        ),
     ] {
         let config = ModelConfig {
             head_norms,

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::{odd_config, test_params, Blocks, Reranker};
+use crate::model::{odd_config, test_params, Blocks, Output, Reranker};
 
 const ONE: i32 = 1 << HEAD_BITS;
 
@@ -8,7 +8,7 @@ fn reranker(sigmoid: bool, separator: Option<u32>) -> ModelConfig {
         hidden: 2,
         positions: true,
         gated: false,
-        blocks: Blocks::Reranker(Reranker { separator, sigmoid }),
+        blocks: Blocks::encoder(Output::Scores(Reranker { separator, sigmoid })),
         ..odd_config(1)
     }
 }
@@ -53,7 +53,7 @@ fn scores_are_what_the_document_says() {
 fn other_models_have_no_scores() {
     let config = reranker(false, None);
     let other = ModelConfig {
-        blocks: Blocks::Encoder(crate::model::Pooling::First),
+        blocks: Blocks::encoder(Output::Vector(crate::model::Pooling::First)),
         ..config.clone()
     };
     assert_eq!(params(&config).pair_scores(&other, &[3, 1]), None);

@@ -51,7 +51,7 @@ fn instead(key: &ModelKey, lengths: Lengths) -> String {
 pub fn shown(key: &ModelKey, tokens: usize) -> String {
     let whole = [Chunk::whole(key.config.layers)];
     let one = |tokens: usize, name: String| {
-        let rows = tokens - usize::from(!key.config.is_encoder());
+        let rows = tokens - usize::from(key.config.generates());
         let bits = security_bits(key, &whole, rows);
         match bits >= MIN_BITS {
             // As verify prints it: what is below the minimum is not shown here.
@@ -60,9 +60,9 @@ pub fn shown(key: &ModelKey, tokens: usize) -> String {
         }
     };
     // The last token of a generation is no row, an encoder makes none.
-    let (full, name) = match key.config.is_encoder() {
-        true => (key.config.context, "the context"),
-        false => (key.config.context + 1, "the context and one more"),
+    let (full, name) = match key.config.generates() {
+        true => (key.config.context + 1, "the context and one more"),
+        false => (key.config.context, "the context"),
     };
     let given = one(tokens, format!("{tokens} tokens"));
     match tokens == full {

@@ -268,7 +268,7 @@ fn a_model_of_odd_dimensions_goes_all_the_way() {
         positions: false,
         gated: true,
         head_norms: false,
-        blocks: Blocks::Sequential,
+        blocks: Blocks::DECODER,
         bos: Some(1),
         eos: vec![2],
     };

@@ -61,7 +61,7 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
         }
         if m.kind == MatmulKind::Down {
             all.extend([Parameter::AttentionNorm(m.layer), Parameter::MlpNorm(m.layer)]);
-            if config.is_post_normed() {
+            if config.norms_outputs() {
                 all.extend([MatmulKind::O, MatmulKind::Down].map(|kind| Parameter::PostNorm(kind, m.layer)));
             }
             if config.head_norms {

@@ -55,7 +55,7 @@ impl FloatRun<'_> {
                 .flat_map_iter(|(i, out)| {
                     out.chunks_exact_mut(hd).enumerate().map(move |(h, out)| {
                         let query = &q[i * q_width + h * hd..][..hd];
-                        let visible = if c.is_encoder() { rows } else { i + 1 };
+                        let visible = if c.is_causal() { i + 1 } else { rows };
                         let scores = self.attend(query, later, k, v, kv_width, c.kv_head(h) * hd, visible, out);
                         if keep {
                             scores

@@ -274,7 +274,7 @@ impl<'a> FloatRun<'a> {
         observer: &mut impl Observer,
     ) -> Result<Vec<f32>, FloatError> {
         let output = self.matmul(values, kind, l)?;
-        if !self.checkpoint.config().is_post_normed() {
+        if !self.checkpoint.config().norms_outputs() {
             return Ok(output);
         }
         observer.observe(Site::Residual(n), &output);
@@ -389,9 +389,9 @@ impl<'a> FloatRun<'a> {
         Ok(y)
     }
 
-    /// In encoders it is the normed state that is added to.
+    /// Where sums are normed, the normed state is what is added to.
     fn keep_normed(&self, x: &mut Vec<f32>, y: Vec<f32>) {
-        if self.checkpoint.config().is_encoder() {
+        if self.checkpoint.config().sums_first() {
             *x = y;
         }
     }

@@ -194,7 +194,10 @@ impl<'m> ForwardState<'m> {
     /// # Panics
     /// If nothing was recorded, or the text is that of an encoder, which is run at once.
     pub fn finish(mut self, padding: &[u32], witness: &mut Witness) -> Result<ChunkRun, ForwardError> {
-        assert!(!self.model.config.is_encoder(), "a text that comes in blocks");
+        assert!(
+            self.model.config.is_causal() && self.model.config.generates(),
+            "a text that comes in blocks"
+        );
         (self.real, self.traffic) = (self.rows, Traffic::default());
         if !padding.is_empty() {
             self.check(padding, false)?;
@@ -306,14 +309,14 @@ impl<'m> ForwardState<'m> {
                 block.layers.push(layer);
             }
         }
-        if model.config.is_encoder() && chunk.is_last() {
+        if !model.config.generates() && chunk.is_last() {
             let rows = model.config.pooled_rows(self.counted_here(stream.sums.len()));
             self.vector = Some(pooled(&stream.y, hidden, rows));
         }
         let logit_rows = logits.start..logits.end.min(stream.sums.len());
         self.rows += logit_rows.start;
         let (mut acc, mut logits) = (Acc::default(), Vec::new());
-        if chunk.is_last() && !model.config.is_encoder() && !logit_rows.is_empty() {
+        if chunk.is_last() && model.config.generates() && !logit_rows.is_empty() {
             let y = &stream.y[logit_rows.start * hidden..logit_rows.end * hidden];
             (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
         }
@@ -359,7 +362,7 @@ impl<'m> ForwardState<'m> {
 
     /// What an encoder makes of a text: as [`ForwardState::run`], and before it everything is forgotten.
     pub fn vector(&mut self, ids: &[u32]) -> Result<Vec<i32>, ForwardError> {
-        if !self.model.config.is_encoder() {
+        if self.model.config.generates() {
             return Err(ForwardError::NoVector);
         }
         self.restart();
@@ -384,7 +387,7 @@ impl<'m> ForwardState<'m> {
                 context: self.model.config.context,
             });
         }
-        if (witness || self.model.config.is_encoder()) && self.rows > 0 {
+        if (witness || !self.model.config.generates()) && self.rows > 0 {
             return Err(ForwardError::NotFirst { cached: self.rows });
         }
         match ids.iter().position(|&id| id as usize >= vocab) {
@@ -491,7 +494,7 @@ impl<'m> ForwardState<'m> {
             _ => (config.attention_state(l) + config.states_per_layer() / 2, "mlp"),
         };
         let name = |tensor: &str| format!("layers.{l}.{tensor}_{after}");
-        if !config.is_post_normed() {
+        if !config.norms_outputs() {
             let x = self.update(name("residual"), at + 1, &acc, &[before]);
             return (None, self.stream(norm, acc, x, at + 1));
         }

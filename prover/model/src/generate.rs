@@ -139,7 +139,7 @@ pub fn generate_recorded<'m>(
 
 /// Token rows of what is asked for, at most.
 fn check(model: &QuantisedModel, prompt: &[u32], options: &GenerateOptions) -> Result<usize, GenerateError> {
-    if model.config.is_encoder() {
+    if !model.config.generates() {
         return Err(GenerateError::Encoder);
     }
     token_rows(prompt.len(), options.tokens, model.config.context)

@@ -28,7 +28,7 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
     let weights = weights.finish();
     params.columns = weights.norms(&config);
     params.biases = random_biases(&config, &params, &mut rng);
-    if config.is_encoder() || config.is_post_normed() {
+    if config.sums_first() || config.norms_outputs() {
         params.biases.extend(random_gains(&config, &mut rng));
     }
     if config.reranker().is_some() {
@@ -43,7 +43,7 @@ fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix)
     let of = |(kind, layer): (MatmulKind, usize)| {
         let own = ChannelShift(vec![6]);
         let shift = match kind {
-            MatmulKind::Head if config.is_encoder() => &own,
+            MatmulKind::Head if !config.generates() => &own,
             _ => shift_of(params, kind, layer).expect("a layer"),
         };
         let bias = |out: usize| rng.below(2 << (18 + shift.at(out))) as i32 - (1 << (18 + shift.at(out)));
@@ -60,7 +60,7 @@ fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix)
 fn random_gains(config: &ModelConfig, rng: &mut SplitMix) -> Vec<Vec<i32>> {
     let last = config.states() - 1;
     let of = |n: usize, rng: &mut SplitMix| {
-        let (most, channels) = match config.is_post_normed() {
+        let (most, channels) = match config.norms_outputs() {
             true => (1 << 14, if n % 2 == 1 { config.hidden } else { 0 }),
             false => (if n == last { 1 << 14 } else { 511 }, config.hidden),
         };
@@ -145,8 +145,8 @@ fn random_norm(hidden: usize) -> NormParams {
 
 /// Exponents of a few channels of the stream.
 fn random_exponents(config: &ModelConfig) -> Vec<u8> {
-    // What is added to a state of an encoder has no room for more.
-    let exponent = |c: usize| if config.is_encoder() { 1 } else { 1 + (c % 3) as u8 };
+    // What is added to a normed state has no room for more.
+    let exponent = |c: usize| if config.sums_first() { 1 } else { 1 + (c % 3) as u8 };
     let exponents = (0..config.hidden).map(|c| if c % 17 == 3 { exponent(c) } else { 0 });
     exponents.collect()
 }
@@ -208,7 +208,7 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
                 q: head_norm(l, 0),
                 k: head_norm(l, 1),
             }),
-            post_norms: config.is_post_normed().then(|| {
+            post_norms: config.norms_outputs().then(|| {
                 // Outputs have no exponents, so that their norms are not those of states.
                 let post = |shift: u8| PostNorm {
                     norm: NormParams {
@@ -228,7 +228,7 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
                     mlp: post(6),
                 }
             }),
-            norm_attn: if config.is_encoder() {
+            norm_attn: if config.sums_first() {
                 flat.clone()
             } else {
                 norm.clone()
@@ -238,7 +238,7 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
             v: channels(MatmulKind::V, 3),
             score: head_shift,
             att: 7,
-            norm_mlp: if config.is_encoder() {
+            norm_mlp: if config.sums_first() {
                 flat.clone()
             } else {
                 between.clone()
@@ -268,9 +268,9 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
         embed: StreamShift::one(1),
         layers,
         norm_final: flat,
-        head: match config.is_encoder() {
-            true => ChannelShift(Vec::new()),
-            false => channels(MatmulKind::Head, 3),
+        head: match config.generates() {
+            true => channels(MatmulKind::Head, 3),
+            false => ChannelShift(Vec::new()),
         },
         score_bits: 10,
         activation: match config.gated {

@@ -192,7 +192,7 @@ impl ModelNorms {
             columns: Vec::new(),
             norms: Vec::new(),
             gated: config.gated,
-            headed: !config.is_encoder(),
+            headed: config.generates(),
         }
     }
 

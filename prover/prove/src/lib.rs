@@ -128,7 +128,7 @@ pub fn prove_in_context(
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
     let mut watch = Stopwatch::new(progress);
-    if model.key.config.is_encoder() {
+    if !model.key.config.generates() {
         let statement = generated(model, prompt, options, &mut watch)?;
         return whole(model, statement, context, None, watch);
     }
@@ -243,7 +243,7 @@ fn generated(
     options: &GenerateOptions,
     watch: &mut Stopwatch<'_>,
 ) -> Result<Statement, ProveError> {
-    if model.key.config.is_encoder() {
+    if !model.key.config.generates() {
         let vector = watch.phase("embed", || ForwardState::new(model.quantised).vector(prompt))?;
         return Ok(Statement::of_vector(prompt.to_vec(), &vector));
     }

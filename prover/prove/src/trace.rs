@@ -385,9 +385,9 @@ impl Source<'_> {
 
     /// How many keys the query of a row sees, from the first on.
     fn visible(&self, row: usize) -> usize {
-        match self.shape.config.is_encoder() {
-            true => self.statement.rows(),
-            false => row + 1,
+        match self.shape.config.is_causal() {
+            true => row + 1,
+            false => self.statement.rows(),
         }
     }
 

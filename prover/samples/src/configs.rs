@@ -1,6 +1,6 @@
 //! Configs of models, each with what makes one kind of model different.
 
-use tessera_circuits::model::{Blocks, ModelConfig, Pooling, Reranker, Rotation, ScoreCap};
+use tessera_circuits::model::{Blocks, ModelConfig, Output, Pooling, Reranker, Rotation, ScoreCap};
 
 /// A config without any power-of-two dimension and with grouped queries.
 pub fn odd_config() -> ModelConfig {
@@ -19,7 +19,7 @@ pub fn odd_config() -> ModelConfig {
         positions: false,
         gated: true,
         head_norms: false,
-        blocks: Blocks::Sequential,
+        blocks: Blocks::DECODER,
         bos: Some(1),
         eos: vec![2],
     }
@@ -45,7 +45,10 @@ pub fn plain_config() -> ModelConfig {
     ModelConfig {
         positions: true,
         gated: false,
-        blocks: Blocks::Parallel,
+        blocks: Blocks {
+            parallel: true,
+            ..Blocks::DECODER
+        },
         ..odd_config()
     }
 }
@@ -63,7 +66,10 @@ pub fn normed_config() -> ModelConfig {
 /// A config of which what attention and MLP add is normed, and heads, too.
 pub fn post_normed_config() -> ModelConfig {
     ModelConfig {
-        blocks: Blocks::PostNormed,
+        blocks: Blocks {
+            norm_outputs: true,
+            ..Blocks::DECODER
+        },
         ..normed_config()
     }
 }
@@ -71,7 +77,11 @@ pub fn post_normed_config() -> ModelConfig {
 /// The same, with scores that are capped.
 pub fn capped_config() -> ModelConfig {
     ModelConfig {
-        blocks: Blocks::Capped(ScoreCap { units: 1 << 10 }),
+        blocks: Blocks {
+            norm_outputs: true,
+            score_cap: Some(ScoreCap { units: 1 << 10 }),
+            ..Blocks::DECODER
+        },
         ..post_normed_config()
     }
 }
@@ -82,7 +92,7 @@ pub fn encoder_config(pooling: Pooling) -> ModelConfig {
         context: 40,
         positions: true,
         gated: false,
-        blocks: Blocks::Encoder(pooling),
+        blocks: Blocks::encoder(Output::Vector(pooling)),
         bos: None,
         eos: Vec::new(),
         ..odd_config()
@@ -92,10 +102,10 @@ pub fn encoder_config(pooling: Pooling) -> ModelConfig {
 /// A config of a reranker; with a separator, tokens after it are of a second type.
 pub fn reranker_config(separator: Option<u32>) -> ModelConfig {
     ModelConfig {
-        blocks: Blocks::Reranker(Reranker {
+        blocks: Blocks::encoder(Output::Scores(Reranker {
             separator,
             sigmoid: true,
-        }),
+        })),
         ..encoder_config(Pooling::First)
     }
 }

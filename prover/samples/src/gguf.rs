@@ -380,7 +380,7 @@ pub fn tiny(kind: u32, byte_level: bool) -> Gguf {
         positions: false,
         gated: true,
         head_norms: false,
-        blocks: Blocks::Sequential,
+        blocks: Blocks::DECODER,
         bos: Some(1),
         eos: vec![2],
     };

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 use tempfile::TempDir;
 use tessera_checkpoint::{tensors, Checkpoint, CheckpointError};
-use tessera_circuits::model::{Blocks, MatmulKind, Pooling};
+use tessera_circuits::model::{Blocks, MatmulKind, Output, Pooling};
 use tessera_float::{Blind, FloatModel};
 use tessera_model::forward::{ForwardError, ForwardState};
 use tessera_model::generate::{generate, GenerateError, GenerateOptions};
@@ -232,7 +232,13 @@ fn pooling_is_read_in_both_layouts() {
         ("pooling_mode_cls_token", json!(["cls"]), Pooling::First),
         ("pooling_mode_mean_tokens", json!("mean"), Pooling::Mean),
     ] {
-        assert_eq!(blocks(json!({ older: true })), Blocks::Encoder(expected));
-        assert_eq!(blocks(json!({ "pooling_mode": newer })), Blocks::Encoder(expected));
+        assert_eq!(
+            blocks(json!({ older: true })),
+            Blocks::encoder(Output::Vector(expected))
+        );
+        assert_eq!(
+            blocks(json!({ "pooling_mode": newer })),
+            Blocks::encoder(Output::Vector(expected))
+        );
     }
 }

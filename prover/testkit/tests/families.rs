@@ -405,7 +405,11 @@ fn frequencies_are_written_and_read_exactly() {
 /// The order of blocks is a byte of a key; a cap follows its number, and only there is one.
 #[test]
 fn caps_are_written_and_read_exactly() {
-    let capped = Blocks::Capped(ScoreCap::new(50.0).expect("a cap"));
+    let capped = Blocks {
+        norm_outputs: true,
+        score_cap: Some(ScoreCap::new(50.0).expect("a cap")),
+        ..Blocks::DECODER
+    };
     let mut key = unrooted_key(&random_model(capped_config(), WeightFormat::Int8, 5));
     key.config.blocks = capped;
     let bytes = key.to_bytes().expect("the key encodes");
@@ -424,7 +428,10 @@ fn caps_are_written_and_read_exactly() {
         );
         assert!(read_key(&other).is_err(), "byte {place} is {byte}");
     }
-    key.config.blocks = Blocks::PostNormed;
+    key.config.blocks = Blocks {
+        norm_outputs: true,
+        ..Blocks::DECODER
+    };
     assert_eq!(key.to_bytes().expect("the key encodes").len() + 4, bytes.len());
 }
 

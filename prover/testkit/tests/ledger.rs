@@ -147,7 +147,7 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
             log_blowup: case.log_blowup,
         };
         key.params = with_limbs(key.params, layers, &case.one_limb);
-        if config.is_post_normed() {
+        if config.norms_outputs() {
             let own = random_model(post_normed_config(), WeightFormat::Int16, 7).params;
             let norms = own.layers[0].post_norms.clone();
             let layers = key.params.layers.iter_mut();

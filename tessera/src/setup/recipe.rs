@@ -239,7 +239,7 @@ pub(super) fn verdict(
     };
     let weights = model.weights.with_residency(plan.choices.residency);
     let model = QuantisedModel::new(model.config, model.params, weights);
-    if model.config.is_encoder() {
+    if !model.config.generates() {
         let report = measure_vectors(&model, checkpoint, &held_out.ids, progress)?;
         return Ok(Verdict {
             fidelity: report.fidelity(held_out.name, &model.config),

@@ -21,7 +21,7 @@ fn key() -> ModelKey {
         positions: false,
         gated: true,
         head_norms: false,
-        blocks: Blocks::Sequential,
+        blocks: Blocks::DECODER,
         bos: Some(1),
         eos: vec![2],
     };

@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::model::{Blocks, Pooling, LAYER_KINDS};
+use crate::model::{Blocks, Output, Pooling, LAYER_KINDS};
 
 fn config(layers: usize) -> ModelConfig {
     ModelConfig {
-        blocks: Blocks::Encoder(Pooling::Mean),
+        blocks: Blocks::encoder(Output::Vector(Pooling::Mean)),
         ..odd_config(layers)
     }
 }

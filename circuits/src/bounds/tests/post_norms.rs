@@ -6,7 +6,10 @@ use crate::model::{Blocks, Maker, ScoreCap};
 
 fn config() -> ModelConfig {
     ModelConfig {
-        blocks: Blocks::PostNormed,
+        blocks: Blocks {
+            norm_outputs: true,
+            ..Blocks::DECODER
+        },
         ..odd_config(2)
     }
 }
@@ -111,7 +114,11 @@ fn norms_of_outputs_are_those_of_the_document() {
 fn caps_of_scores_are_in_range() {
     let with = |units| {
         let capped = ModelConfig {
-            blocks: Blocks::Capped(ScoreCap { units }),
+            blocks: Blocks {
+                norm_outputs: true,
+                score_cap: Some(ScoreCap { units }),
+                ..Blocks::DECODER
+            },
             ..config()
         };
         params().check(&capped)

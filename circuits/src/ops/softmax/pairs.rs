@@ -29,7 +29,7 @@ impl Sizes {
     /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key; in
     /// encoders any one.
     pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
-        let (blocks, all) = (1usize << self.blocks(), self.config.is_encoder());
+        let (blocks, all) = (1usize << self.blocks(), !self.config.is_causal());
         let keys = move |query: usize| if all { blocks } else { query + 1 };
         (0..blocks).flat_map(move |query| (0..keys(query)).map(move |key| (query, key)))
     }
@@ -87,13 +87,13 @@ impl<K: Scalar> Public<'_, K> {
 
     /// The same on the open or on the masked pairs of tokens, as a sum.
     pub(super) fn masked_tensors(&self, front: [Weight<K>; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor<K>> {
-        match self.shape.config.is_encoder() {
-            true => self.padding_tensors(front, query, key, pairs),
-            false => self.causal_tensors(front, query, key, pairs),
+        match self.shape.config.is_causal() {
+            true => self.causal_tensors(front, query, key, pairs),
+            false => self.padding_tensors(front, query, key, pairs),
         }
     }
 
-    /// In encoders the keys of the text are open, and those of padding rows are masked.
+    /// Without a causal mask the keys of the text are open, and those of padding rows are masked.
     fn padding_tensors(&self, front: [Weight<K>; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor<K>> {
         let [(_, row), (_, within)] = [query, key].map(|point| self.split(point));
         let rows = self.statement.rows();
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
     use crate::chunk::{Chunk, Ends};
     use crate::claims::add_tensor;
-    use crate::model::{odd_config, test_params, Blocks, ModelConfig, Pooling};
+    use crate::model::{odd_config, test_params, Blocks, ModelConfig, Output, Pooling};
     use crate::shape::Shape;
     use crate::statement::Statement;
     use crate::statistics::Statistics;
@@ -173,10 +173,10 @@ mod tests {
     fn every_committed_pair_is_open_or_masked() {
         for (blocks, rows) in [
             (
-                Blocks::Encoder(Pooling::Mean),
+                Blocks::encoder(Output::Vector(Pooling::Mean)),
                 vec![1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64],
             ),
-            (Blocks::Sequential, vec![1, 3, 16, 17, 40, 64]),
+            (Blocks::DECODER, vec![1, 3, 16, 17, 40, 64]),
         ] {
             for rows in rows {
                 whole(blocks, rows);
@@ -191,12 +191,12 @@ mod tests {
             ..odd_config(1)
         };
         let params = test_params(&config);
-        let statement = match config.is_encoder() {
-            true => Statement::of_vector(vec![1; rows], &[0; 20]),
-            false => Statement {
+        let statement = match config.generates() {
+            true => Statement {
                 prompt: vec![1; rows],
                 output: vec![1],
             },
+            false => Statement::of_vector(vec![1; rows], &[0; 20]),
         };
         let shape = Shape::of(&config, &Chunk::whole(1), statement.lengths());
         let challenges = (0..Points::count(&shape) as u32).map(|i| K::from_u32_unchecked(i + 2, 3 * i + 1, 7, i * i));
@@ -225,9 +225,9 @@ mod tests {
         let mut seen = 0;
         for query in 0..1 << shape.token {
             for key in 0..1 << shape.token {
-                let last = if config.is_encoder() { rows - 1 } else { query };
+                let last = if config.is_causal() { query } else { rows - 1 };
                 let Some([pair, i, j]) = shape.pair_place(query, key) else {
-                    assert!(!config.is_encoder() && key > last);
+                    assert!(config.is_causal() && key > last);
                     continue;
                 };
                 seen += 1;

@@ -2,7 +2,7 @@
 //! token types. Their vectors are made of the last states, as `1_Pooling` says.
 
 use serde_json::{json, Value};
-use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Pooling, Reranker, Rotation, MAX_CONTEXT};
+use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Output, Pooling, Reranker, Rotation, MAX_CONTEXT};
 
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{Pairs, Parameter, Place};
@@ -83,8 +83,8 @@ pub(super) fn encoder(reader: &mut Reader<'_>, fields: &Fields) -> Result<Descri
     };
     let head_dim = hidden / heads;
     let (blocks, labels) = match fields.head {
-        Some(head) => head(reader, types).map(|(own, labels)| (Blocks::Reranker(own), Some(labels)))?,
-        None => (Blocks::Encoder(pooling(reader, hidden)?), None),
+        Some(head) => head(reader, types).map(|(own, labels)| (Blocks::encoder(Output::Scores(own)), Some(labels)))?,
+        None => (Blocks::encoder(Output::Vector(pooling(reader, hidden)?)), None),
     };
     let config = ModelConfig {
         hidden,

@@ -2,7 +2,7 @@
 //! together, and a factor of the logits. In those of the second kind some layers have a window, and the others no rotation.
 
 use serde_json::json;
-use tessera_circuits::model::{Blocks, ModelConfig};
+use tessera_circuits::model::ModelConfig;
 
 use super::description::{Description, Factors, Family, Norm};
 use super::place::{PairOrder, Pairs, Parameter, Place};
@@ -52,7 +52,7 @@ fn describe_as(reader: &mut Reader<'_>, rope_theta: f64) -> Result<Description, 
         description.biases = ATTENTION.to_vec();
     }
     reader.only("use_qk_norm", &json!(false));
-    description.config.blocks = Blocks::Parallel;
+    description.config.blocks.parallel = true;
     description.norm = Norm::Centred;
     description.pairs = Pairs {
         order: PairOrder::Neighbours,

@@ -58,7 +58,10 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         positions: false,
         gated: false,
         head_norms: false,
-        blocks: Blocks::Parallel,
+        blocks: Blocks {
+            parallel: true,
+            ..Blocks::DECODER
+        },
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };

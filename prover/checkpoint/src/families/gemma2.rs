@@ -1,6 +1,6 @@
 //! Gemma 2: Gemma with norms of what attention and MLP add, capped scores of attention, and a window in every second layer.
 
-use tessera_circuits::model::{Blocks, ScoreCap};
+use tessera_circuits::model::ScoreCap;
 
 use super::description::{Description, Family};
 use super::gemma;
@@ -30,7 +30,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     reader.only("use_bidirectional_attention", &serde_json::json!(false));
     let scalar = reader.positive("query_pre_attn_scalar")?.unwrap_or(SCALAR);
     description.factors.attention = 1.0 / scalar.sqrt();
-    description.config.blocks = blocks(reader)?;
+    description.config.blocks.norm_outputs = true;
+    description.config.blocks.score_cap = score_cap(reader)?;
     standard::window(reader, &mut description, true)?;
     match reader.get("sliding_window") {
         Some(_) => {}
@@ -41,17 +42,15 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
 }
 
 /// Null is a model whose scores are not capped.
-fn blocks(reader: &mut Reader<'_>) -> Result<Blocks, CheckpointError> {
+fn score_cap(reader: &mut Reader<'_>) -> Result<Option<ScoreCap>, CheckpointError> {
     const FIELD: &str = "attn_logit_softcapping";
     let cap = match reader.positive(FIELD)? {
-        None if reader.states(FIELD) => return Ok(Blocks::PostNormed),
+        None if reader.states(FIELD) => return Ok(None),
         given => given.unwrap_or(CAP),
     };
-    Ok(match ScoreCap::new(cap) {
-        Some(cap) => Blocks::Capped(cap),
-        None => {
-            reader.refuse(FIELD, format!("{cap} is no multiple of 1/256 up to 1024"));
-            Blocks::PostNormed
-        }
-    })
+    let own = ScoreCap::new(cap);
+    if own.is_none() {
+        reader.refuse(FIELD, format!("{cap} is no multiple of 1/256 up to 1024"));
+    }
+    Ok(own)
 }

@@ -2,7 +2,7 @@
 //! have a rotation of their own.
 
 use serde_json::json;
-use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig, Rotation};
+use tessera_circuits::model::{MatmulKind, ModelConfig, Rotation};
 
 use super::description::{Description, Family};
 use super::gemma;
@@ -52,7 +52,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     reader.only("use_bidirectional_attention", &json!(false));
     let scalar = reader.positive("query_pre_attn_scalar")?.unwrap_or(SCALAR);
     description.factors.attention = 1.0 / scalar.sqrt();
-    description.config.blocks = Blocks::PostNormed;
+    description.config.blocks.norm_outputs = true;
     description.config.head_norms = true;
     let own = reader.integer("_sliding_window_pattern")?;
     let pattern = reader.integer("sliding_window_pattern")?.or(own).unwrap_or(PATTERN);

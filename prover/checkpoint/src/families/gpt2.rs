@@ -54,7 +54,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         positions: true,
         gated: false,
         head_norms: false,
-        blocks: Blocks::Sequential,
+        blocks: Blocks::DECODER,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };

@@ -2,7 +2,7 @@
 //! in one tensor, head by head.
 
 use serde_json::json;
-use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig};
+use tessera_circuits::model::{MatmulKind, ModelConfig};
 
 use super::description::{Description, Family, Norm};
 use super::place::{Parameter, Place};
@@ -36,10 +36,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;
-    description.config.blocks = match reader.switch("use_parallel_residual")?.unwrap_or(true) {
-        true => Blocks::Parallel,
-        false => Blocks::Sequential,
-    };
+    description.config.blocks.parallel = reader.switch("use_parallel_residual")?.unwrap_or(true);
     description.norm = Norm::Layer;
     description.biases = PLAIN.to_vec();
     if attention_bias {

@@ -2,7 +2,7 @@
 //! after one norm.
 
 use serde_json::json;
-use tessera_circuits::model::{Blocks, MatmulKind, ModelConfig};
+use tessera_circuits::model::{MatmulKind, ModelConfig};
 
 use super::description::{Description, Family, Norm};
 use super::place::{Parameter, Place};
@@ -30,7 +30,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     };
     let mut description = standard::describe(reader, &defaults)?;
     reader.only("qk_layernorm", &json!(false));
-    description.config.blocks = Blocks::Parallel;
+    description.config.blocks.parallel = true;
     description.norm = Norm::Layer;
     description.biases = [ATTENTION, PLAIN, &[MatmulKind::Head]].concat();
     Ok(description)

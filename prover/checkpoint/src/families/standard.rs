@@ -109,7 +109,7 @@ pub fn describe(reader: &mut Reader<'_>, defaults: &Defaults) -> Result<Descript
         positions: false,
         gated: !matches!(defaults.mlp, Mlp::Plain(_)),
         head_norms: false,
-        blocks: Blocks::Sequential,
+        blocks: Blocks::DECODER,
         bos: reader.token_ids("bos_token_id")?.first().copied(),
         eos: reader.token_ids(EOS)?,
     };

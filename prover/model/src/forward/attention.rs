@@ -149,12 +149,12 @@ impl ForwardState<'_> {
         acc
     }
 
-    /// How many keys the row `i` of `rows` that are being processed sees, from the first on: those up to itself, or in encoders those
+    /// How many keys the row `i` of `rows` that are being processed sees, from the first on: those up to itself, or without a causal mask those
     /// of the whole text.
     fn visible(&self, i: usize, rows: usize) -> usize {
-        match self.model.config.is_encoder() {
-            true => self.rows + self.counted_here(rows),
-            false => self.rows + i + 1,
+        match self.model.config.is_causal() {
+            true => self.rows + i + 1,
+            false => self.rows + self.counted_here(rows),
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
         .layers()
         .flat_map(|l| model.config.layer_kinds().map(move |kind| (kind, l)));
     layers
-        .chain((chunk.is_last() && !model.config.is_encoder()).then_some((MatmulKind::Head, 0)))
+        .chain((chunk.is_last() && model.config.generates()).then_some((MatmulKind::Head, 0)))
         .flat_map(|(kind, l)| {
             let m = model.matmul(kind, l);
             pieces(model, m).into_iter().map(move |piece| {

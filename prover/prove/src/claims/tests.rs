@@ -26,7 +26,7 @@ fn shape(rows: usize) -> Shape {
         positions: false,
         gated: true,
         head_norms: false,
-        blocks: Blocks::Sequential,
+        blocks: Blocks::DECODER,
         bos: None,
         eos: Vec::new(),
     };

@@ -81,7 +81,7 @@ impl Factors<'_> {
                     *v = *sum;
                 }
             }
-            if shape.config.is_encoder() {
+            if !shape.config.is_causal() {
                 // All keys, from every block.
                 layer
                     .chunks_mut(own.1)

@@ -81,7 +81,10 @@ fn with_gains(key: &mut ModelKey, gains: impl Fn(usize) -> Vec<i32>) {
 
 /// Normed outputs, each with its gains.
 fn gains_of_outputs(key: &mut ModelKey, layers: usize) {
-    key.config.blocks = Blocks::PostNormed;
+    key.config.blocks = Blocks {
+        norm_outputs: true,
+        ..Blocks::DECODER
+    };
     shifts_of_updates(key, layers);
     let post = PostNorm {
         norm: key.params.norm_final.clone(),
@@ -164,7 +167,7 @@ fn answered(name: &str, made: fn() -> &'static (ModelKey, Proof), layers: usize,
     let key = enlarged(own, |key| enlarge(key, layers)).unwrap_or_else(|error| panic!("{name}: {error}"));
     assert!(key.params.entries() + 16 * WIDTH > MAX_ENTRIES, "{name}");
     let mut proof = proof.clone();
-    if own.config.is_encoder() {
+    if !own.config.generates() {
         proof.statement = Statement::of_vector(proof.statement.prompt, &vec![0; key.config.hidden]);
     }
     let bytes = faked(&key, proof).to_bytes().expect("below the limit of a proof");

@@ -32,7 +32,11 @@ fn honest_caps_are_proved() {
     let plain = ModelConfig {
         head_norms: false,
         gated: false,
-        blocks: Blocks::Capped(ScoreCap { units: 77 }),
+        blocks: Blocks {
+            norm_outputs: true,
+            score_cap: Some(ScoreCap { units: 77 }),
+            ..Blocks::DECODER
+        },
         ..capped_config()
     };
     for (config, format) in [(capped_config(), WeightFormat::Int8), (plain, WeightFormat::Int16)] {
@@ -179,7 +183,10 @@ fn capped_scores_are_those_of_the_table() {
 fn softmax_is_of_capped_scores() {
     let mut scene = scene();
     let mut other = scene.model.quantised.clone();
-    other.config.blocks = Blocks::PostNormed;
+    other.config.blocks = Blocks {
+        norm_outputs: true,
+        ..Blocks::DECODER
+    };
     let ids = scene.statement.row_ids(scene.shape().token);
     let witness = forward(&other, &ids, &Honest);
     assert_ne!(witness, scene.witness);
@@ -280,7 +287,11 @@ fn another_cap_is_another_model() {
     let scene = scene();
     let mut proof = scene.forge(&HONEST);
     let mut other = model();
-    other.config.blocks = Blocks::Capped(ScoreCap { units: (1 << 10) + 1 });
+    other.config.blocks = Blocks {
+        norm_outputs: true,
+        score_cap: Some(ScoreCap { units: (1 << 10) + 1 }),
+        ..Blocks::DECODER
+    };
     let other = TestModel::new(other);
     assert!(verify(&scene.model.key, &proof).is_ok() && verify(&other.key, &proof).is_err());
     proof.model = other.key.id().expect("an id");

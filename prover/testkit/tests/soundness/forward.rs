@@ -162,7 +162,7 @@ impl Pass<'_> {
         let acc = self.matmul(kind, l, a);
         let per_layer = self.model.config.states_per_layer();
         let state = per_layer * l + 1 + if kind == MatmulKind::O { 0 } else { per_layer / 2 };
-        if self.model.config.is_post_normed() {
+        if self.model.config.norms_outputs() {
             return self.post_normed(state, acc, before);
         }
         let x = (0..before.len())

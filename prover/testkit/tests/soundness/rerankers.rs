@@ -1,7 +1,7 @@
 //! Attacks on what only rerankers have: types of tokens that follow from the ids, and scores that follow from a proved row.
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{Blocks, ModelConfig, Reranker, WeightFormat};
+use tessera_circuits::model::{Blocks, ModelConfig, Output, Reranker, WeightFormat};
 use tessera_circuits::statement::{Lengths, Statement};
 use tessera_model::forward::{ForwardState, Input, Witness};
 use tessera_model::QuantisedModel;
@@ -73,10 +73,10 @@ fn types_of_tokens_follow_from_the_ids() {
     for separator in [Some(ids[0]), Some(ids[BETWEEN + 2]), Some(ids[BETWEEN - 1]), Some(299)] {
         let mut scene = scene();
         let mut other = scene.model.quantised.clone();
-        other.config.blocks = Blocks::Reranker(Reranker {
+        other.config.blocks = Blocks::encoder(Output::Scores(Reranker {
             separator,
             sigmoid: true,
-        });
+        }));
         assert_ne!(other.config.types_of(&ids), scene.model.key.config.types_of(&ids));
         let (vector, witness) = run(&other, &ids);
         assert_ne!(witness, scene.witness);
@@ -143,7 +143,7 @@ fn the_head_is_a_part_of_the_id() {
         other(&|key| *key.params.biases[list].last_mut().expect("a number") -= 1);
     }
     for (separator, sigmoid) in [(Some(SEPARATOR + 1), true), (Some(SEPARATOR), false)] {
-        other(&|key| key.config.blocks = Blocks::Reranker(Reranker { separator, sigmoid }));
+        other(&|key| key.config.blocks = Blocks::encoder(Output::Scores(Reranker { separator, sigmoid })));
     }
 }
 

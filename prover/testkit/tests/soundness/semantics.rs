@@ -579,9 +579,14 @@ fn positions_are_those_of_the_rows() {
 fn an_mlp_in_parallel_reads_the_state_before() {
     let plain = || one_token_of(random_model(plain_config(), WeightFormat::Int16, 7));
     caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| {
-        m.config.blocks = Blocks::Sequential
+        m.config.blocks = Blocks::DECODER
     });
-    impostor("accumulators", |m| m.config.blocks = Blocks::Parallel);
+    impostor("accumulators", |m| {
+        m.config.blocks = Blocks {
+            parallel: true,
+            ..Blocks::DECODER
+        }
+    });
 }
 
 /// What Down reads is what the table has for the up projection: of another function it is not.
