@@ -13,5 +13,5 @@ mod row;
 pub mod tables;
 
 pub use self::integers::base;
-pub use self::relations::{Bits, Cap, Exp, Range16, Relations, Silu};
+pub use self::relations::{Drawn, Relations};
 pub use self::row::Air;

@@ -17,8 +17,11 @@ mod weights;
 
 pub use self::operator::{Finals, Operator};
 
+use std::collections::BTreeSet;
+
 use stwo::core::fields::qm31::SecureField;
 
+use crate::air::lookups::Relation;
 use crate::chunk::Chunk;
 use crate::claims::LinearClaim;
 use crate::model::{LimbSet, Limbs, ModelConfig};
@@ -106,6 +109,17 @@ impl Shape {
             .flat_map(|operator| operator.products(&shape))
             .collect();
         shape.with_products(products)
+    }
+}
+
+impl ModelConfig {
+    /// The relations in which a model has lookups, in the order in which they have multiplicities and challenges. They are the
+    /// same in all chunks, because the tables are the key's.
+    pub fn relations(&self) -> Vec<Relation> {
+        let operators = operators::<SecureField>().into_iter();
+        let own = operators.flat_map(|operator| operator.relations(self));
+        let all: BTreeSet<Relation> = own.chain([Relation::Range16, Relation::Bits]).collect();
+        all.into_iter().collect()
     }
 }
 

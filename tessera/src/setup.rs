@@ -253,7 +253,7 @@ impl SetUp<'_> {
         let (source, private) = (self.texts.calibration.source, self.options.private_recipe);
         let recipe = recipe::recipe(settings, source, files, &verdict.fidelity, private);
         let key = ModelKey {
-            tables_root: tables_root(self.options.suite, &params, config.score_cap()),
+            tables_root: tables_root(self.options.suite, &params, &config),
             recipe: recipe.to_bytes()?,
             config,
             params,

@@ -184,8 +184,10 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     // A tuple of three values is of degree two in the challenges.
     let degree = |values: usize| values.saturating_sub(1).max(1);
     let fractions = shape.lookups_of(|lookup| degree(lookup.tuple.len()) as u128) as f64;
-    let relations = Relation::of(shape.config.score_cap().is_some()).iter();
-    let entries = relations.map(|relation| degree(relation.values()) << tables::LOG_ROWS);
+    let relations = shape.config.relations();
+    let entries = relations
+        .iter()
+        .map(|relation| degree(relation.values()) << tables::LOG_ROWS);
     let entries = entries.sum::<usize>() as f64;
     terms.push(Term {
         name: "LogUp".to_owned(),
@@ -204,8 +206,8 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
 }
 
 /// Terms of the proof that the tables balance the lookups.
-fn stark_terms(capped: bool, terms: &mut Vec<Term>) {
-    let component = component(&Relations::dummy(capped), SecureField::default());
+fn stark_terms(relations: &[Relation], terms: &mut Vec<Term>) {
+    let component = component(&Relations::dummy(relations), SecureField::default());
     let constraints = component.n_constraints() as f64;
     algebraic(
         terms,
@@ -255,7 +257,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     }
     let mut terms = Vec::new();
     claim_terms(&shape, &mut terms);
-    stark_terms(shape.config.score_cap().is_some(), &mut terms);
+    stark_terms(&shape.config.relations(), &mut terms);
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     terms.extend(soundness_terms(
         &key.opened(chunk),
@@ -529,11 +531,18 @@ mod tests {
     /// As many samples as stwo makes of the columns, and no fewer.
     #[test]
     fn samples_are_not_undercounted() {
-        [false, true].into_iter().for_each(samples_are_counted);
+        let all = [
+            Relation::Range16,
+            Relation::Bits,
+            Relation::Exp,
+            Relation::Silu,
+            Relation::Cap,
+        ];
+        [4, 5].into_iter().for_each(|count| samples_are_counted(&all[..count]));
     }
 
-    fn samples_are_counted(capped: bool) {
-        let component = component(&Relations::dummy(capped), SecureField::default());
+    fn samples_are_counted(relations: &[Relation]) {
+        let component = component(&Relations::dummy(relations), SecureField::default());
         let oods = CirclePoint::<SecureField>::get_random_point(&mut SuiteChannel::default());
         let points = component.mask_points(oods, tables::LOG_ROWS);
         // A column with two samples gets a third.
@@ -541,9 +550,9 @@ mod tests {
             .iter()
             .flatten()
             .map(|points| points.len() + usize::from(points.len() == 2));
-        let real = tables::names(capped).len() + columns.sum::<usize>() + 8;
+        let real = component.ids().len() + columns.sum::<usize>() + 8;
         let mut terms = Vec::new();
-        stark_terms(capped, &mut terms);
+        stark_terms(relations, &mut terms);
         let term = terms.iter().find(|term| term.name.contains("FRI batching")).unwrap();
         let counted: usize = term.formula.split(' ').next().unwrap().parse().unwrap();
         assert!((real..2 * real).contains(&counted), "{real} samples, {counted} counted");

@@ -9,6 +9,7 @@
 //! - Trees of lookups, but for the last one, are full. So there are at most as many as the lookups fill, and one more.
 //! - `q` leaves of a binary tree leave open at most `q` nodes of a level, and at most half of them.
 
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::ops::PRODUCTS;
@@ -64,7 +65,7 @@ fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let said = 4 + clips + DIGEST + 8 + LIST + trees(cost);
     let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PRODUCTS.len() as u128;
     let linear = rounds(log_ceil(cost).into());
-    let stark = SECURE + aggregator(key.config.score_cap().is_some());
+    let stark = SECURE + aggregator(&key.config.relations());
     said + matmuls + linear + opening(&key.weights, cost) + stark
 }
 
@@ -123,7 +124,7 @@ fn opening(weights: &CommitmentParams, cells: u128) -> u128 {
 }
 
 /// The proof of the aggregator: each of its lists has the length that is checked, or that stwo asks for.
-fn aggregator(capped: bool) -> u128 {
+fn aggregator(relations: &[Relation]) -> u128 {
     let fri = stark_config().fri_config;
     let queries = fri.n_queries as u128;
     let path = |log_degree: u32| path(fri.n_queries, log_degree + fri.log_blowup_factor);
@@ -131,7 +132,7 @@ fn aggregator(capped: bool) -> u128 {
         let column = |samples: &usize| LIST + SECURE * *samples as u128 + LIST + BASE * queries;
         DIGEST + path(LOG_ROWS) + 2 * LIST + columns.iter().map(column).sum::<u128>()
     };
-    let trees = 4 * LIST + stark::samples(capped).iter().map(tree).sum::<u128>();
+    let trees = 4 * LIST + stark::samples(relations).iter().map(tree).sum::<u128>();
     // One value of a leaf is known at least.
     let witness = LIST + SECURE * queries * ((1 << STARK_FOLD_STEP) - 1);
     let folded = (0..LOG_ROWS - STARK_LOG_LAST_LAYER).step_by(STARK_FOLD_STEP as usize);

@@ -15,7 +15,7 @@ use crate::sumcheck::instance_factor;
 #[derive(Clone, Debug)]
 pub struct Inputs<K = SecureField> {
     /// `z` and `alpha` of every relation.
-    pub relations: [[K; 2]; 4],
+    pub relations: Vec<[K; 2]>,
     /// Of every tree of lookups the point of its leaves, and the denominators there.
     pub leaves: Vec<(Vec<K>, K)>,
     /// The random point with its scalars.

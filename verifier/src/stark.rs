@@ -15,9 +15,9 @@ use stwo::core::proof::StarkProof;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
-use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTERACTION_TRACE_IDX};
-use tessera_circuits::air::tables::{names, Tables, LOG_ROWS};
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::tables::{TableEntries, LOG_ROWS};
 use tessera_circuits::air::Relations;
 use thiserror::Error;
 
@@ -74,33 +74,24 @@ fn length(what: &'static str, got: usize, expected: usize) -> Result<(), StarkEr
 }
 
 /// The component of the tables.
-pub fn component(relations: &Relations, claimed_sum: SecureField) -> FrameworkComponent<Tables> {
-    let ids = names(relations.cap.is_some()).iter();
-    let ids: Vec<_> = ids.map(|id| PreProcessedColumnId { id: (*id).to_owned() }).collect();
-    let mut allocator = TraceLocationAllocator::new_with_preprocessed_columns(&ids);
-    let relations = relations.clone();
-    FrameworkComponent::new(&mut allocator, Tables { relations }, claimed_sum)
+pub fn component(relations: &Relations, claimed_sum: SecureField) -> FrameworkComponent<TableEntries> {
+    let entries = TableEntries::new(relations);
+    let mut allocator = TraceLocationAllocator::new_with_preprocessed_columns(&entries.ids());
+    FrameworkComponent::new(&mut allocator, entries, claimed_sum)
 }
 
-fn components(component: &FrameworkComponent<Tables>) -> Components<'_> {
+fn components(component: &FrameworkComponent<TableEntries>) -> Components<'_> {
     Components {
         components: vec![component],
-        n_preprocessed_columns: names(component.relations.cap.is_some()).len(),
+        n_preprocessed_columns: component.ids().len(),
     }
 }
 
-/// log2 sizes of the columns of the three committed trees (tables, multiplicities, interaction), of a model whose scores are capped
-/// or not.
-fn column_sizes(capped: bool) -> TreeVec<Vec<u32>> {
-    let component = component(&Relations::dummy(capped), SecureField::zero());
-    components(&component).column_log_sizes()
-}
-
-/// How many samples each column of each of the four trees has, of a model whose scores are capped or not.
-pub(crate) fn samples(capped: bool) -> Vec<Vec<usize>> {
+/// How many samples each column of each of the four trees has, of a model with these relations.
+pub(crate) fn samples(relations: &[Relation]) -> Vec<Vec<usize>> {
     let (anywhere, own) = (
         CirclePoint::zero(),
-        component(&Relations::dummy(capped), SecureField::zero()),
+        component(&Relations::dummy(relations), SecureField::zero()),
     );
     let mut points = components(&own).mask_points(anywhere, LOG_ROWS, false);
     points.push(vec![vec![anywhere]; 8]);
@@ -163,13 +154,13 @@ pub fn verify(
 
 /// Verifies the aggregator, of whose trees `H` hashes leaves and nodes.
 fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
-    component: &FrameworkComponent<Tables>,
+    component: &FrameworkComponent<TableEntries>,
     proof: Stark,
     transcript: &mut Transcript,
 ) -> Result<CirclePoint<SecureField>, StarkError> {
     let [tables, counts, interaction, _] = roots(&proof)?;
     let mut scheme = CommitmentSchemeVerifier::<Trees<H>>::new(stark_config());
-    let sizes = column_sizes(component.relations.cap.is_some());
+    let sizes = components(component).column_log_sizes();
     let mut committed = [tables, counts, interaction].into_iter().zip(sizes.iter());
     // The first two are absorbed: this is what made the challenges of the lookups.
     for (root, tree) in committed.by_ref().take(INTERACTION_TRACE_IDX) {
@@ -193,17 +184,16 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
     }
 }
 
-/// The challenges of the lookups of a model whose scores are capped or not. Both sides call it when activations and statistics are
-/// absorbed.
-pub fn draw_relations(transcript: &mut Transcript, capped: bool) -> Relations {
+/// The challenges of the lookups of a model with these relations. Both sides call it when activations and statistics are absorbed.
+pub fn draw_relations(transcript: &mut Transcript, relations: &[Relation]) -> Relations {
     transcript.words("lookups", &[]);
-    Relations::draw(transcript.channel(), capped)
+    Relations::draw(transcript.channel(), relations)
 }
 
 /// Checks every length in the proof by replaying the conversation on a copy of the channel, as far as the query positions. Returns the
 /// out-of-domain point.
 fn check_structure<H: MerkleHasherLifted<Hash = Blake2sHash>>(
-    component: &FrameworkComponent<Tables>,
+    component: &FrameworkComponent<TableEntries>,
     sizes: &TreeVec<Vec<u32>>,
     proof: &StarkProof<H>,
     mut channel: SuiteChannel,

@@ -1,7 +1,6 @@
 //! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove/src/lib.rs`.
 
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, LinearClaim};
@@ -327,7 +326,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
     // Lookups.
     let (bits, nonce) = (LOOKUP_GRIND_BITS, proof.part(|p| &p.lookup_work));
     transcript.receive_grind(LOOKUP_GRIND, bits, nonce, |nonce| VerifyError::Grind { bits, nonce })?;
-    let relations = stark::draw_relations(&mut transcript, shape.config.score_cap().is_some());
+    let relations = stark::draw_relations(&mut transcript, &shape.config.relations());
     let trees = lookup_trees(&shape);
     let powers = Powers {
         shape: &shape,
@@ -374,7 +373,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
             unit_point: suffix(&end.point, MIN_ROWS_LOG).to_vec(),
         },
         inputs: Inputs {
-            relations: Relation::ALL.map(|relation| relations.drawn(relation)),
+            relations: relations.drawn.iter().map(|own| own.elements()).collect(),
             leaves: leaves.into_iter().map(|leaf| (leaf.point, leaf.denominator)).collect(),
             points: coordinates,
             accumulators: matmuls.claim,
@@ -413,11 +412,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     };
     let stark = proof.part(|p| &p.stark).bound("STARK")?;
     let point = stark::verify(&claim, stark, &mut transcript)?;
-    Ok(stark::check_tables(
-        (&key.params, key.config.score_cap()),
-        stark,
-        point,
-    )?)
+    Ok(stark::check_tables((&key.params, &key.config), stark, point)?)
 }
 
 /// Section 8.5: the claims on the columns that the proofs of the sums of lookups end in.

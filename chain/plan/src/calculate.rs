@@ -22,7 +22,7 @@ use tessera_verifier::sumcheck::instance_factor;
 /// The inputs of a shape: `next` gives one after the other.
 pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K> {
     Inputs {
-        relations: std::array::from_fn(|_| [next(), next()]),
+        relations: (shape.config.relations().iter()).map(|_| [next(), next()]).collect(),
         leaves: (lookup_trees(shape).iter())
             .map(|tree| ((0..tree.log_leaves()).map(|_| next()).collect(), next()))
             .collect(),
@@ -173,9 +173,11 @@ fn with_claims<K: Scalar, T>(
     let mut claims = public.trace_claims(inputs.accumulators);
     claims.extend(public.operand_claims(&inputs.products, &inputs.operands));
     let powers: Powers<'_> = public.powers();
+    let relations = shape.config.relations();
     let challenges = |relation: Relation| {
-        let own = inputs.relations.get(relation.index());
-        let [z, alpha] = own.copied().unwrap_or([K::zero(); 2]);
+        let mut own = relations.iter().zip(&inputs.relations);
+        let own = own.find(|(own, _)| **own == relation);
+        let [z, alpha] = own.map_or([K::zero(); 2], |(_, own)| *own);
         [z, if relation.values() == 1 { K::zero() } else { alpha }]
     };
     for (tree, (point, denominator)) in lookup_trees(shape).iter().zip(&inputs.leaves) {

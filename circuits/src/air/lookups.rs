@@ -7,8 +7,12 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 
 use super::integers::base;
+use super::tables::TableColumn;
+#[cfg(doc)]
+use crate::model::ModelConfig;
 
-/// What a tuple is looked up in.
+/// What a tuple is looked up in, in the order in which a model's relations ([`ModelConfig::relations`]) have their multiplicities and
+/// challenges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Relation {
     /// `(v)`, `0 <= v < 2^16`.
@@ -24,31 +28,31 @@ pub enum Relation {
 }
 
 impl Relation {
-    /// Those of all models, in the order of the columns of multiplicities.
-    pub const ALL: [Self; 4] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu];
-    /// Those of models whose scores are capped.
-    pub const CAPPED: [Self; 5] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu, Self::Cap];
+    /// The columns of the tables that hold the values of its tuples.
+    pub const fn columns(self) -> &'static [TableColumn] {
+        match self {
+            Self::Range16 => &[TableColumn::Index],
+            Self::Bits => &[TableColumn::BitsBound, TableColumn::BitsValue],
+            Self::Exp => &[TableColumn::Index, TableColumn::Exp, TableColumn::Zero],
+            Self::Silu => &[TableColumn::Index, TableColumn::Silu],
+            Self::Cap => &[TableColumn::Index, TableColumn::Cap],
+        }
+    }
 
-    /// Those of a model, in the order of the columns of multiplicities.
-    pub const fn of(capped: bool) -> &'static [Self] {
-        match capped {
-            true => &Self::CAPPED,
-            false => &Self::ALL,
+    /// How diagnostics call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Range16 => "Range16",
+            Self::Bits => "Bits",
+            Self::Exp => "Exp",
+            Self::Silu => "Silu",
+            Self::Cap => "Cap",
         }
     }
 
     /// Number of values of its tuples.
     pub const fn values(self) -> usize {
-        match self {
-            Self::Range16 => 1,
-            Self::Bits | Self::Silu | Self::Cap => 2,
-            Self::Exp => 3,
-        }
-    }
-
-    /// Position in [`Self::of`].
-    pub const fn index(self) -> usize {
-        self as usize
+        self.columns().len()
     }
 }
 

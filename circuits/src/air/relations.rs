@@ -1,50 +1,86 @@
 //! The challenges of the lookups, by what is looked up.
 
+use std::ops::{Mul, Sub};
+
 use num_traits::Zero;
 use stwo::core::channel::Channel;
 use stwo::core::fields::qm31::SecureField;
 use stwo_constraint_framework::logup::LookupElements;
-use stwo_constraint_framework::relation;
+use stwo_constraint_framework::{Relation as Combine, RelationEFTraitBound};
 
 use super::lookups::Relation;
 
-relation!(Range16, 1);
-relation!(Bits, 2);
-relation!(Exp, 3);
-relation!(Silu, 2);
-relation!(Cap, 2);
+/// The most values that a tuple has.
+const VALUES: usize = 3;
 
-/// Lookup challenges, one independent pair per relation.
+/// The challenges of one relation.
+#[derive(Clone, Debug)]
+pub struct Drawn {
+    /// What is looked up.
+    pub relation: Relation,
+    elements: LookupElements<VALUES>,
+}
+
+impl Drawn {
+    /// Draws the challenges of a relation.
+    pub fn draw(channel: &mut impl Channel, relation: Relation) -> Self {
+        let elements = LookupElements::draw(channel);
+        Self { relation, elements }
+    }
+
+    /// Both elements that are drawn, `z` and `alpha`.
+    pub const fn elements(&self) -> [SecureField; 2] {
+        [self.elements.z, self.elements.alpha]
+    }
+
+    /// `first + alpha second + alpha^2 third - z`, of as many values as a tuple has.
+    pub fn combine<F: Clone, EF>(&self, values: &[F]) -> EF
+    where
+        EF: Clone + Zero + From<F> + From<SecureField> + Mul<F, Output = EF> + Sub<EF, Output = EF>,
+    {
+        self.elements.combine(values)
+    }
+}
+
+/// How stwo adds an entry of a table.
+impl<F: Clone, EF: RelationEFTraitBound<F>> Combine<F, EF> for Drawn {
+    fn combine(&self, values: &[F]) -> EF {
+        self.elements.combine(values)
+    }
+
+    fn get_name(&self) -> &str {
+        self.relation.name()
+    }
+
+    fn get_size(&self) -> usize {
+        self.relation.values()
+    }
+}
+
+/// Lookup challenges, one independent pair for each relation of a model.
 #[derive(Clone, Debug)]
 pub struct Relations {
-    /// `(v)`, `0 <= v < 2^16`.
-    pub range16: Range16,
-    /// `(2^b, v)`, `0 <= v < 2^b`, `b <= 15`.
-    pub bits: Bits,
-    /// `(d, exp(d), [d = 0])`.
-    pub exp: Exp,
-    /// `(g + 2^15, silu(g))`.
-    pub silu: Silu,
-    /// `(s + 2^15, cap(s))`, where scores are capped.
-    pub cap: Option<Cap>,
+    /// The relations in their order.
+    pub drawn: Vec<Drawn>,
 }
 
 impl Relations {
-    /// Draws the challenges of a model whose scores are capped or not; the trace must have been absorbed.
-    pub fn draw(channel: &mut impl Channel, capped: bool) -> Self {
-        Self {
-            range16: Range16::draw(channel),
-            bits: Bits::draw(channel),
-            exp: Exp::draw(channel),
-            silu: Silu::draw(channel),
-            cap: capped.then(|| Cap::draw(channel)),
-        }
+    /// Draws the challenges of a model with these relations; the trace must have been absorbed.
+    pub fn draw(channel: &mut impl Channel, relations: &[Relation]) -> Self {
+        let drawn = relations.iter().map(|relation| Drawn::draw(channel, *relation));
+        Self { drawn: drawn.collect() }
+    }
+
+    /// The challenges of a relation; `None` of one that the model does not have.
+    pub fn get(&self, relation: Relation) -> Option<&Drawn> {
+        self.drawn.iter().find(|own| own.relation == relation)
     }
 
     /// `z` and `alpha` of a relation (`alpha` 0 where there is one value): a tuple stands for `first + alpha second + alpha^2
     /// third - z`.
     pub fn challenges(&self, relation: Relation) -> [SecureField; 2] {
-        let [z, alpha] = self.drawn(relation);
+        // No lookup and no table of the model has a relation that is not drawn.
+        let [z, alpha] = self.get(relation).map_or([SecureField::zero(); 2], Drawn::elements);
         [
             z,
             if relation.values() == 1 {
@@ -55,29 +91,12 @@ impl Relations {
         ]
     }
 
-    /// Both elements that are drawn for a relation.
-    pub fn drawn(&self, relation: Relation) -> [SecureField; 2] {
-        fn pair<const N: usize>(elements: &LookupElements<N>) -> [SecureField; 2] {
-            [elements.z, elements.alpha]
-        }
-        match relation {
-            Relation::Range16 => pair(&self.range16.0),
-            Relation::Bits => pair(&self.bits.0),
-            Relation::Exp => pair(&self.exp.0),
-            Relation::Silu => pair(&self.silu.0),
-            // No lookup and no table has it where scores are not capped.
-            Relation::Cap => self.cap.as_ref().map_or([SecureField::zero(); 2], |cap| pair(&cap.0)),
-        }
-    }
-
     /// Fixed challenges, for counting columns and constraints before any exist.
-    pub fn dummy(capped: bool) -> Self {
-        Self {
-            range16: Range16::dummy(),
-            bits: Bits::dummy(),
-            exp: Exp::dummy(),
-            silu: Silu::dummy(),
-            cap: capped.then(Cap::dummy),
-        }
+    pub fn dummy(relations: &[Relation]) -> Self {
+        let drawn = relations.iter().map(|relation| Drawn {
+            relation: *relation,
+            elements: LookupElements::dummy(),
+        });
+        Self { drawn: drawn.collect() }
     }
 }

@@ -6,37 +6,89 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
 use super::lookups::Relation;
 use super::{base, Relations};
-use crate::model::{ModelParams, ScoreCap};
+use crate::model::{ModelConfig, ModelParams};
 use crate::semantics::{cap_table, exp_table, mlp_table};
 use stwo::core::fields::m31::BaseField;
 
 /// log2 of the number of rows.
 pub const LOG_ROWS: u32 = 16;
-/// Multiplicity columns, one per relation.
-pub const RANGE16: usize = 0;
-/// Multiplicities of bits.
-pub const BITS: usize = 1;
-/// Multiplicities of exponentials.
-pub const EXP: usize = 2;
-/// Multiplicities of SiLU.
-pub const SILU: usize = 3;
-/// Multiplicities of capped scores, where there are any.
-pub const CAP: usize = 4;
 
-/// Number of multiplicity columns, one per relation.
-pub const fn columns(capped: bool) -> usize {
-    Relation::of(capped).len()
+/// A preprocessed column: the values that one place of a relation's tuples has, row by row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableColumn {
+    /// The number of the row.
+    Index,
+    /// `2^b`, of the rows `2^b - 1` to `2^(b + 1) - 2`.
+    BitsBound,
+    /// `0` to `2^b - 1`, beside [`Self::BitsBound`].
+    BitsValue,
+    /// Exponentials of differences of scores.
+    Exp,
+    /// Whether the row is the first one.
+    Zero,
+    /// The activation of the MLP.
+    Silu,
+    /// Capped scores.
+    Cap,
 }
 
-/// Names of the preprocessed columns, in commitment order; models whose scores are not capped have all but the last.
-const NAMES: [&str; 7] = ["index", "bits bound", "bits value", "exp", "zero", "silu", "cap"];
-
-/// Names of the preprocessed columns of a model, in commitment order.
-pub fn names(capped: bool) -> &'static [&'static str] {
-    match (capped, NAMES.split_last()) {
-        (false, Some((_, plain))) => plain,
-        _ => &NAMES,
+impl TableColumn {
+    /// The id of the column in the proof of the tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::BitsBound => "bits bound",
+            Self::BitsValue => "bits value",
+            Self::Exp => "exp",
+            Self::Zero => "zero",
+            Self::Silu => "silu",
+            Self::Cap => "cap",
+        }
     }
+
+    /// The id as stwo takes it.
+    pub fn id(self) -> PreProcessedColumnId {
+        PreProcessedColumnId {
+            id: self.name().to_owned(),
+        }
+    }
+
+    /// The values of the column of a model, in row order.
+    fn values(self, params: &ModelParams, config: &ModelConfig) -> Vec<BaseField> {
+        let rows = 0..1u32 << LOG_ROWS;
+        // The last row repeats `(1, 0)`.
+        let bits = || {
+            (0..16)
+                .flat_map(|b| (0..1u32 << b).map(move |v| (1 << b, v)))
+                .chain([(1, 0)])
+        };
+        match self {
+            Self::Index => rows.map(BaseField::from_u32_unchecked).collect(),
+            Self::BitsBound => bits().map(|(bound, _)| BaseField::from_u32_unchecked(bound)).collect(),
+            Self::BitsValue => bits().map(|(_, v)| BaseField::from_u32_unchecked(v)).collect(),
+            Self::Exp => elements(exp_table(params.score_bits)),
+            Self::Zero => rows.map(|row| base(i64::from(row == 0))).collect(),
+            Self::Silu => elements(mlp_table(params)),
+            Self::Cap => config
+                .score_cap()
+                .map_or_else(Vec::new, |cap| elements(cap_table(cap, params.score_bits))),
+        }
+    }
+}
+
+fn elements<T: Into<i64>>(table: Vec<T>) -> Vec<BaseField> {
+    table.into_iter().map(|v| base(v.into())).collect()
+}
+
+/// The preprocessed columns of a model with these relations, in commitment order: each where the first relation has it.
+pub fn columns(relations: &[Relation]) -> Vec<TableColumn> {
+    let mut columns = Vec::new();
+    for column in relations.iter().flat_map(|relation| relation.columns()) {
+        if !columns.contains(column) {
+            columns.push(*column);
+        }
+    }
+    columns
 }
 
 /// Row of `(2^b, v)` in the bits table: `2^b - 1 + v`; the last row repeats `(1, 0)`.
@@ -65,42 +117,77 @@ impl Relation {
     }
 }
 
-/// The preprocessed columns of a model with this cap of scores, in row order.
-pub fn preprocessed(params: &ModelParams, cap: Option<ScoreCap>) -> Vec<Vec<BaseField>> {
-    let mut bound = Vec::with_capacity(1 << LOG_ROWS);
-    let mut value = Vec::with_capacity(1 << LOG_ROWS);
-    for b in 0..16 {
-        for v in 0..1u32 << b {
-            bound.push(BaseField::from_u32_unchecked(1 << b));
-            value.push(BaseField::from_u32_unchecked(v));
+/// The lookup tables of a model.
+#[derive(Clone, Debug)]
+pub struct LookupTables {
+    /// The relations, in the order of the columns of multiplicities.
+    pub relations: Vec<Relation>,
+    /// The preprocessed columns, in the order of [`columns`], each in row order.
+    pub columns: Vec<Vec<BaseField>>,
+    names: Vec<TableColumn>,
+}
+
+impl LookupTables {
+    /// The tables that parameters and dimensions of a model say.
+    pub fn new(params: &ModelParams, config: &ModelConfig) -> Self {
+        let relations = config.relations();
+        let names = columns(&relations);
+        Self {
+            columns: names.iter().map(|column| column.values(params, config)).collect(),
+            relations,
+            names,
         }
     }
-    bound.push(BaseField::one());
-    value.push(base(0));
-    let mut columns = vec![
-        (0..1u32 << LOG_ROWS).map(BaseField::from_u32_unchecked).collect(),
-        bound,
-        value,
-        exp_table(params.score_bits)
-            .into_iter()
-            .map(|v| base(i64::from(v)))
-            .collect(),
-        (0..1 << LOG_ROWS).map(|d| base(i64::from(d == 0))).collect(),
-        mlp_table(params).into_iter().map(|v| base(i64::from(v))).collect(),
-    ];
-    let capped = cap.map(|cap| cap_table(cap, params.score_bits));
-    columns.extend(capped.map(|table| table.into_iter().map(|v| base(i64::from(v))).collect()));
-    columns
+
+    /// A column; `None` if no relation of the model has it.
+    fn column(&self, column: TableColumn) -> Option<&[BaseField]> {
+        let at = self.names.iter().position(|own| *own == column)?;
+        self.columns.get(at).map(Vec::as_slice)
+    }
+
+    /// The columns of the tuples of a relation; none of a relation that the model does not have.
+    pub fn of(&self, relation: Relation) -> Vec<&[BaseField]> {
+        let columns = relation.columns().iter().map(|column| self.column(*column));
+        columns.collect::<Option<_>>().unwrap_or_default()
+    }
+
+    /// Whether a relation has a tuple. Values beyond those of the relation are not looked at.
+    pub fn has(&self, relation: Relation, tuple: [BaseField; 3]) -> bool {
+        let [first, second, _] = tuple;
+        let Some(row) = relation.row(first, second) else {
+            return false;
+        };
+        let mut values = relation.columns().iter().zip(tuple);
+        values.all(|(column, value)| self.column(*column).and_then(|own| own.get(row)) == Some(&value))
+    }
 }
 
 /// The lookup tables, as a component of the STARK: every entry with minus its multiplicity.
 #[derive(Clone, Debug)]
-pub struct Tables {
+pub struct TableEntries {
     /// The challenges of the lookups.
     pub relations: Relations,
+    /// The preprocessed columns, in commitment order.
+    columns: Vec<TableColumn>,
 }
 
-impl FrameworkEval for Tables {
+impl TableEntries {
+    /// The entries of the tables of a model whose relations have these challenges.
+    pub fn new(relations: &Relations) -> Self {
+        let own: Vec<Relation> = relations.drawn.iter().map(|drawn| drawn.relation).collect();
+        Self {
+            relations: relations.clone(),
+            columns: columns(&own),
+        }
+    }
+
+    /// The ids of the preprocessed columns, in commitment order.
+    pub fn ids(&self) -> Vec<PreProcessedColumnId> {
+        self.columns.iter().map(|column| column.id()).collect()
+    }
+}
+
+impl FrameworkEval for TableEntries {
     fn log_size(&self) -> u32 {
         LOG_ROWS
     }
@@ -110,23 +197,20 @@ impl FrameworkEval for Tables {
     }
 
     fn evaluate<E: EvalAtRow>(&self, mut e: E) -> E {
-        let relations = &self.relations;
-        let capped = relations.cap.is_some();
-        let counts: [E::F; Relation::ALL.len()] = std::array::from_fn(|_| e.next_trace_mask());
-        let negative = |count: E::F| E::EF::one() * (E::F::zero() - count);
-        let [range16, bits, exp, silu] = counts.map(negative);
-        let cap = capped.then(|| negative(e.next_trace_mask()));
-        let [index, bound, value, exps, zero, silus, caps] = NAMES.map(|id| match id {
-            "cap" if !capped => E::F::zero(),
-            id => e.get_preprocessed_column(PreProcessedColumnId { id: id.to_owned() }),
-        });
-        let only = std::slice::from_ref(&index);
-        e.add_to_relation(RelationEntry::new(&relations.range16, range16, only));
-        e.add_to_relation(RelationEntry::new(&relations.bits, bits, &[bound, value]));
-        e.add_to_relation(RelationEntry::new(&relations.exp, exp, &[index.clone(), exps, zero]));
-        e.add_to_relation(RelationEntry::new(&relations.silu, silu, &[index.clone(), silus]));
-        if let (Some(relation), Some(cap)) = (&relations.cap, cap) {
-            e.add_to_relation(RelationEntry::new(relation, cap, &[index.clone(), caps]));
+        let drawn = &self.relations.drawn;
+        let counts: Vec<E::F> = drawn.iter().map(|_| e.next_trace_mask()).collect();
+        let columns = self.columns.iter();
+        let columns: Vec<(TableColumn, E::F)> = columns
+            .map(|column| (*column, e.get_preprocessed_column(column.id())))
+            .collect();
+        for (own, count) in drawn.iter().zip(counts) {
+            let tuple = own.relation.columns().iter().filter_map(|column| {
+                let found = columns.iter().find(|(other, _)| other == column);
+                found.map(|(_, value)| value.clone())
+            });
+            let tuple: Vec<E::F> = tuple.collect();
+            let multiplicity = E::EF::one() * (E::F::zero() - count);
+            e.add_to_relation(RelationEntry::new(own, multiplicity, &tuple));
         }
         e.finalize_logup_in_pairs();
         e
@@ -136,6 +220,48 @@ impl FrameworkEval for Tables {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{odd_config, test_params};
+
+    /// Columns are committed in the order in which relations name them first, and models without a relation lack its own alone.
+    #[test]
+    fn columns_follow_the_relations() {
+        let names = |relations: &[Relation]| columns(relations).iter().map(|own| own.name()).collect::<Vec<_>>();
+        let all = [
+            Relation::Range16,
+            Relation::Bits,
+            Relation::Exp,
+            Relation::Silu,
+            Relation::Cap,
+        ];
+        let expected = ["index", "bits bound", "bits value", "exp", "zero", "silu", "cap"];
+        assert_eq!(names(&all), expected);
+        assert_eq!(names(&all[..4]), expected[..6]);
+        assert_eq!(
+            names(&[Relation::Bits, Relation::Silu]),
+            ["bits bound", "bits value", "index", "silu"]
+        );
+    }
+
+    /// A table has its tuples, and no others; one that the model lacks has none.
+    #[test]
+    fn tables_have_their_tuples() {
+        let config = odd_config(1);
+        let tables = LookupTables::new(&test_params(&config), &config);
+        let exp = tables.of(Relation::Exp)[1][7];
+        for (relation, tuple, has) in [
+            (Relation::Range16, [base(65_535), base(9), base(9)], true),
+            (Relation::Range16, [base(65_536), base(0), base(0)], false),
+            (Relation::Bits, [base(8), base(7), base(0)], true),
+            (Relation::Bits, [base(8), base(8), base(0)], false),
+            (Relation::Exp, [base(7), exp, base(0)], true),
+            (Relation::Exp, [base(7), exp, base(1)], false),
+            (Relation::Exp, [base(7), exp + base(1), base(0)], false),
+            (Relation::Cap, [base(1 << 15), base(0), base(0)], false),
+        ] {
+            assert_eq!(tables.has(relation, tuple), has, "{relation:?} {tuple:?}");
+        }
+        assert!(tables.of(Relation::Cap).is_empty());
+    }
 
     /// Every entry of every table is found in its row; nothing else has one.
     #[test]

@@ -1,6 +1,8 @@
 //! What an operator is: the description of one step of the forward pass, from which everything that is proved of it follows.
 
+use crate::air::lookups::Relation;
 use crate::claims::LinearClaim;
+use crate::model::ModelConfig;
 use crate::scalar::Scalar;
 use crate::shape::{Instance, Product, Rows, Shape};
 use crate::sizes::Sizes;
@@ -14,6 +16,11 @@ pub trait Operator<K: Scalar> {
 
     /// Its products, those that the chunk does not have included. The parts of the shape are laid.
     fn products(&self, _: &Shape) -> Vec<Instance> {
+        Vec::new()
+    }
+
+    /// The relations that its lookups have beside [`Relation::Range16`] and [`Relation::Bits`], which are every operator's.
+    fn relations(&self, _: &ModelConfig) -> Vec<Relation> {
         Vec::new()
     }
 

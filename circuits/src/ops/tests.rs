@@ -1,5 +1,7 @@
 use super::*;
-use crate::model::{odd_config, test_params, Blocks, ChannelShift, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB};
+use crate::model::{
+    odd_config, test_params, Blocks, ChannelShift, Output, Pooling, ScoreCap, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
+};
 use crate::rounding::{shift_at, Rounded};
 
 /// Section 4 of the document: the parts in commitment order.
@@ -270,6 +272,38 @@ fn padded_channels_of_norms_have_the_least_shift() {
             let total = |channel| shift_at(&shape, &params, Rounded::NORM, &[state, 1, channel], 1);
             assert!((0..config.hidden).all(|channel| total(channel) == 15));
             assert!((config.hidden..padded).all(|channel| total(channel) == 9));
+        }
+    }
+}
+
+/// The relations of a model are those of its lookups, in every chunk: a lookup in another one would have no challenge, and a relation
+/// without a lookup would be a table for nothing.
+#[test]
+fn relations_are_those_of_all_lookups() {
+    let plain = odd_config(3);
+    let capped = Blocks {
+        norm_outputs: true,
+        score_cap: Some(ScoreCap { units: 256 }),
+        ..Blocks::DECODER
+    };
+    let encoder = Blocks::encoder(Output::Vector(Pooling::Mean));
+    for blocks in [Blocks::DECODER, capped, encoder] {
+        for (gated, head_norms) in [(true, false), (false, false), (true, true)] {
+            let config = ModelConfig {
+                blocks,
+                gated,
+                head_norms,
+                ..plain.clone()
+            };
+            let parts = Chunk::partition([1, 2], 3).unwrap();
+            for chunk in parts.into_iter().chain([Chunk::whole(3)]) {
+                let shape = Shape::of(&config, &chunk, Lengths { rows: 5, outputs: 1 });
+                let parts = shape.parts().iter();
+                let used = parts.flat_map(|part| shape.air(*part).lookups.into_iter().map(|own| own.relation));
+                let used: Vec<_> = used.collect::<BTreeSet<_>>().into_iter().collect();
+                assert_eq!(used, config.relations(), "{blocks}, {chunk:?}");
+            }
+            assert_eq!(config.relations().contains(&Relation::Cap), blocks.score_cap.is_some());
         }
     }
 }

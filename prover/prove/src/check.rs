@@ -2,9 +2,9 @@
 //! soundness.
 
 use num_traits::Zero;
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::{Lookup, Relation};
+use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::air::Air;
 use tessera_circuits::claims::LinearClaim;
 
@@ -13,41 +13,23 @@ use super::trace::Columns;
 /// The lookups of one row (relation, values) that are in no table, with their positions among all lookups of a row.
 pub type Missing = Vec<(usize, Relation, [u32; 3])>;
 
-/// Checks one row of a part. `tables` are the preprocessed columns.
-pub fn check_row(air: &Air, trace: &Columns, tables: &[Vec<BaseField>], row: usize) -> Missing {
-    let lookups = &air.lookups;
-    let missing = lookups.iter().enumerate();
-    let missing = missing.filter_map(|(i, lookup)| missing_from(tables, lookup, trace, row).map(|(r, v)| (i, r, v)));
+/// Checks one row of a part.
+pub fn check_row(air: &Air, trace: &Columns, tables: &LookupTables, row: usize) -> Missing {
+    let lookups = air.lookups.iter().enumerate();
+    let missing = lookups.filter_map(|(i, lookup)| missing_from(tables, lookup, trace, row).map(|(r, v)| (i, r, v)));
     missing.collect()
 }
 
 /// The lookup of a row, if it is in no table.
-fn missing_from(
-    tables: &[Vec<BaseField>],
-    lookup: &Lookup,
-    trace: &Columns,
-    row: usize,
-) -> Option<(Relation, [u32; 3])> {
+fn missing_from(tables: &LookupTables, lookup: &Lookup, trace: &Columns, row: usize) -> Option<(Relation, [u32; 3])> {
     let column = |at: usize| trace[at][row];
     let value = |at: usize| lookup.tuple.get(at).map(|v| v.eval(column)).unwrap_or_default();
-    let [first, second, third] = [0, 1, 2].map(value);
-    let table = |i: usize| tables.get(i).map_or(&[][..], Vec::as_slice);
-    let [_, bound, value, exp, zero, silu, cap] = [0, 1, 2, 3, 4, 5, 6].map(table);
-    let present = lookup
-        .relation
-        .row(first, second)
-        .is_some_and(|row| match lookup.relation {
-            Relation::Range16 => true,
-            Relation::Bits => bound.get(row) == Some(&first) && value.get(row) == Some(&second),
-            Relation::Exp => exp.get(row) == Some(&second) && zero.get(row) == Some(&third),
-            Relation::Silu => silu.get(row) == Some(&second),
-            Relation::Cap => cap.get(row) == Some(&second),
-        });
-    (!present).then_some((lookup.relation, [first.0, second.0, third.0]))
+    let tuple = [0, 1, 2].map(value);
+    (!tables.has(lookup.relation, tuple)).then_some((lookup.relation, tuple.map(|v| v.0)))
 }
 
 /// Checks every row of a part; the first one that misses something.
-pub fn check(air: &Air, trace: &Columns, tables: &[Vec<BaseField>]) -> Option<(usize, Missing)> {
+pub fn check(air: &Air, trace: &Columns, tables: &LookupTables) -> Option<(usize, Missing)> {
     (0..trace.first().map_or(0, Vec::len)).find_map(|row| {
         let missing = check_row(air, trace, tables, row);
         (!missing.is_empty()).then_some((row, missing))

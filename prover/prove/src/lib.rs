@@ -392,14 +392,14 @@ fn unchecked(
     transcript.send(ACTIVATIONS, activations.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
-        let tables = (&run.params, shape.config.score_cap());
+        let tables = (&run.params, &shape.config);
         Counted::commit(tables, multiplicities(shape, columns), &twiddles, &mut transcript)
     });
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
     let lookup_work = grind::send(LOOKUP_GRIND, LOOKUP_GRIND_BITS, &mut transcript);
-    let relations = draw_relations(&mut transcript, shape.scores().capped);
+    let relations = draw_relations(&mut transcript, &shape.config.relations());
     let trees = lookup_trees(shape);
     let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
 

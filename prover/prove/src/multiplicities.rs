@@ -18,7 +18,8 @@ const TASK: usize = 1 << 8;
 /// Multiplicity columns of the tables: how often each row is used by the columns of all parts.
 pub fn multiplicities(shape: &Shape, columns: &[Vec<Column>]) -> Columns {
     let size = 1usize << tables::LOG_ROWS;
-    let empty = || vec![0u32; tables::columns(shape.scores().capped) * size];
+    let relations = shape.config.relations();
+    let empty = || vec![0u32; relations.len() * size];
     let pieces = shape.parts().iter().flat_map(|part| {
         let own = &columns[part.index()];
         let vectors = 1usize << shape.log_rows(*part) >> SIMD_LANES.ilog2();
@@ -34,7 +35,9 @@ pub fn multiplicities(shape: &Shape, columns: &[Vec<Column>]) -> Columns {
         .par_iter()
         .with_min_len(16)
         .fold(empty, |mut counts, (rows, lookup, own)| {
-            count(&mut counts, lookup, own, rows.clone());
+            if let Some(at) = relations.iter().position(|own| *own == lookup.relation) {
+                count(&mut counts[at * size..][..size], lookup, own, rows.clone());
+            }
             counts
         })
         .reduce(empty, |a, b| a.iter().zip(&b).map(|(a, b)| a + b).collect());
@@ -44,10 +47,9 @@ pub fn multiplicities(shape: &Shape, columns: &[Vec<Column>]) -> Columns {
         .collect()
 }
 
-/// Adds a lookup in some vectors of rows.
+/// Adds a lookup in some vectors of rows to the multiplicities of its relation.
 fn count(counts: &mut [u32], lookup: &Lookup, columns: &[Column], rows: std::ops::Range<usize>) {
     let relation = lookup.relation;
-    let counts = &mut counts[relation.index() << tables::LOG_ROWS..][..1 << tables::LOG_ROWS];
     let form = |i: usize| lookup.tuple.get(i).map(|value| Form::new(value, columns));
     let element = BaseField::from_u32_unchecked;
     // A value outside its table has no row; the proof would not balance. Honest traces have none.

@@ -19,9 +19,9 @@ use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver};
-use tessera_circuits::air::lookups::Relation;
-use tessera_circuits::air::{tables, Relations};
-use tessera_circuits::model::{ModelParams, ScoreCap};
+use tessera_circuits::air::tables::{LookupTables, LOG_ROWS};
+use tessera_circuits::air::Relations;
+use tessera_circuits::model::{ModelConfig, ModelParams};
 use tessera_verifier::labels::CLAIMED_SUM;
 use tessera_verifier::policy::{stark_config, STARK_LOG_BLOWUP};
 use tessera_verifier::stark::{component, Stark};
@@ -49,13 +49,13 @@ pub enum ProveStarkError {
 
 /// Twiddles of the tables' domains.
 pub fn twiddles() -> TwiddleTree<SimdBackend> {
-    let log_size = tables::LOG_ROWS + 1 + STARK_LOG_BLOWUP;
+    let log_size = LOG_ROWS + 1 + STARK_LOG_BLOWUP;
     SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset)
 }
 
-/// Merkle root of the preprocessed columns of a model with this cap of scores.
-pub fn tables_root(suite: Suite, params: &ModelParams, cap: Option<ScoreCap>) -> [u8; 32] {
-    root_of(suite, &tables::preprocessed(params, cap))
+/// Merkle root of the lookup tables of a model.
+pub fn tables_root(suite: Suite, params: &ModelParams, config: &ModelConfig) -> [u8; 32] {
+    root_of(suite, &LookupTables::new(params, config).columns)
 }
 
 /// Merkle root of columns of `2^16` rows, in row order.
@@ -106,7 +106,7 @@ fn evaluation(rows: &[BaseField]) -> CircleEvaluation<SimdBackend, BaseField, Bi
 /// The tables and how often they are used, committed.
 pub struct Counted<'a> {
     counts: Columns,
-    tables: Columns,
+    tables: LookupTables,
     scheme: SuiteScheme<'a>,
 }
 
@@ -119,15 +119,15 @@ enum SuiteScheme<'a> {
 impl<'a> Counted<'a> {
     /// Commits to the tables and to multiplicities, before any challenge.
     pub fn commit(
-        (params, cap): (&ModelParams, Option<ScoreCap>),
+        (params, config): (&ModelParams, &ModelConfig),
         counts: Columns,
         twiddles: &'a TwiddleTree<SimdBackend>,
         transcript: &mut Transcript,
     ) -> Self {
-        let tables = tables::preprocessed(params, cap);
+        let tables = LookupTables::new(params, config);
         let scheme = match transcript.suite() {
-            Suite::Blake2s => SuiteScheme::Blake2s(begin(&tables, &counts, twiddles, transcript)),
-            Suite::Keccak => SuiteScheme::Keccak(begin(&tables, &counts, twiddles, transcript)),
+            Suite::Blake2s => SuiteScheme::Blake2s(begin(&tables.columns, &counts, twiddles, transcript)),
+            Suite::Keccak => SuiteScheme::Keccak(begin(&tables.columns, &counts, twiddles, transcript)),
         };
         Self { counts, tables, scheme }
     }
@@ -186,33 +186,24 @@ where
 
 /// The LogUp columns of the tables and their claimed sum: each has the sum of the entries of a row up to a pair, the last one
 /// sums on over rows.
-pub fn entry_sums(relations: &Relations, counts: &Columns, entries: &[Vec<BaseField>]) -> (Columns, SecureField) {
-    let [index, bound, value, exp, zero, silu] = [0, 1, 2, 3, 4, 5].map(|i| &entries[i]);
-    let mut tuples = vec![
-        (Relation::Range16, vec![index]),
-        (Relation::Bits, vec![bound, value]),
-        (Relation::Exp, vec![index, exp, zero]),
-        (Relation::Silu, vec![index, silu]),
-    ];
-    if relations.cap.is_some() {
-        tuples.push((Relation::Cap, vec![index, &entries[6]]));
-    }
-    let fractions = tuples.into_par_iter().map(|(relation, values)| {
-        let [z, alpha] = relations.challenges(relation);
+pub fn entry_sums(relations: &Relations, counts: &Columns, tables: &LookupTables) -> (Columns, SecureField) {
+    let fractions = relations.drawn.par_iter().zip(counts).map(|(drawn, counts)| {
+        let values = tables.of(drawn.relation);
+        let [z, alpha] = relations.challenges(drawn.relation);
         let tuple = |row: usize| {
             let values = values.iter().rev();
             values.fold(SecureField::zero(), |sum, value| sum * alpha + value[row]) - z
         };
-        let denominators: Vec<SecureField> = (0..1 << tables::LOG_ROWS).map(tuple).collect();
+        let denominators: Vec<SecureField> = (0..1 << LOG_ROWS).map(tuple).collect();
         let inverses = SecureField::batch_inverse(&denominators);
-        let counts = counts[relation.index()].iter();
         counts
+            .iter()
             .zip(inverses)
             .map(|(count, inverse)| inverse * -*count)
             .collect::<Vec<SecureField>>()
     });
     let fractions: Vec<_> = fractions.collect();
-    let mut sums = vec![SecureField::zero(); 1 << tables::LOG_ROWS];
+    let mut sums = vec![SecureField::zero(); 1 << LOG_ROWS];
     let mut columns = Columns::new();
     let mut pairs = fractions.chunks(2).peekable();
     while let Some(pair) = pairs.next() {

@@ -5,7 +5,7 @@ use divan::Bencher;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air;
-use tessera_circuits::air::lookups::{Linear, Lookup};
+use tessera_circuits::air::lookups::{Linear, Lookup, Relation};
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{LookupTree, Plane};
 use tessera_prover::bind::{bind_middle, eval_base};
@@ -92,7 +92,7 @@ fn lookups(bencher: Bencher, log: u32) {
     let trees = [LookupTree {
         planes: (0..planes).map(plane).collect(),
     }];
-    let relations = air::Relations::dummy(false);
+    let relations = air::Relations::dummy(&[Relation::Range16]);
     bencher
         .counter(ItemsCount::new(1usize << log))
         .bench_local(|| gkr::prove(&trees, &columns, &relations, &mut Transcript::new("bench")));

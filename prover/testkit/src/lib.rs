@@ -4,6 +4,7 @@ mod grind;
 
 use std::time::Duration;
 
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::ModelConfig;
 use tessera_model::generate::GenerateOptions;
@@ -36,6 +37,11 @@ pub fn processor_time() -> Duration {
     }
     #[cfg(not(unix))]
     Duration::ZERO
+}
+
+/// The column of multiplicities of a relation, in models that have all relations before it.
+pub const fn column_of(relation: Relation) -> usize {
+    relation as usize
 }
 
 /// The key of a model, without the Merkle roots: what sizes and parameters follow from.
@@ -87,7 +93,7 @@ impl TestModel {
             weights,
             header: CommitmentHeader::of(suite),
             weights_root,
-            tables_root: tables_root(suite, &quantised.params, quantised.config.score_cap()),
+            tables_root: tables_root(suite, &quantised.params, &quantised.config),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");

@@ -68,7 +68,7 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
         .collect();
     let mut claims = public.trace_claims(SecureField::zero());
     claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; PRODUCTS.len()]));
-    let relations = Relations::dummy(shape.scores().capped);
+    let relations = Relations::dummy(&shape.config.relations());
     for (t, tree) in trees.iter().enumerate() {
         let leaf = LeafClaim {
             point: (0..tree.log_leaves() as usize)

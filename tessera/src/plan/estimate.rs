@@ -226,7 +226,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let forward = base + reading + model.state(padded_rows) + (body + scores.max(logits)).max(record);
 
     let threads = rayon::current_num_threads() as u64;
-    let counts = (2 * threads * WORD * tables::columns(shape.scores().capped) as u64) << tables::LOG_ROWS;
+    let counts = (2 * threads * WORD * shape.config.relations().len() as u64) << tables::LOG_ROWS;
     let made = base + idle + made(shape);
     let commit = base + idle + trace.committed() + counts.max(trace.encoding());
 

@@ -8,40 +8,39 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::circle::CanonicCoset;
-use tessera_circuits::air::tables::{preprocessed, LOG_ROWS};
-use tessera_circuits::model::{Activation, ModelParams, ScoreCap};
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::tables::{LookupTables, LOG_ROWS};
+use tessera_circuits::model::{Activation, ModelConfig, ModelParams, ScoreCap};
 
 use super::{Stark, StarkError};
 
 /// The parameters on which the tables depend.
-type Parameters = (Activation, [i32; 3], Option<ScoreCap>);
-/// The columns of a model, in order.
-type Columns = Arc<Vec<Vec<BaseField>>>;
+type Parameters = (Activation, [i32; 3], Option<ScoreCap>, Vec<Relation>);
 
 /// The tables that were made last: a key has many proofs, and a proof many chunks.
-static LAST: Mutex<Option<(Parameters, Columns)>> = Mutex::new(None);
+static LAST: Mutex<Option<(Parameters, Arc<LookupTables>)>> = Mutex::new(None);
 
-fn columns(params: &ModelParams, cap: Option<ScoreCap>) -> Columns {
+fn tables(params: &ModelParams, config: &ModelConfig) -> Arc<LookupTables> {
     let bits = [params.score_bits, params.gate_bits, params.silu_bits];
-    let own = (params.activation, bits, cap);
+    let own = (params.activation, bits, config.score_cap(), config.relations());
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, columns)) = last.as_ref().filter(|(known, _)| *known == own) {
-        return Arc::clone(columns);
+    if let Some((_, tables)) = last.as_ref().filter(|(known, _)| *known == own) {
+        return Arc::clone(tables);
     }
-    let columns = Arc::new(preprocessed(params, cap));
-    *last = Some((own, Arc::clone(&columns)));
-    columns
+    let tables = Arc::new(LookupTables::new(params, config));
+    *last = Some((own, Arc::clone(&tables)));
+    tables
 }
 
 /// Compares the samples of the first tree at `point` with the tables of a model. Their columns have a degree below `2^16` by the proof
 /// of proximity, and the point was drawn after their root was absorbed.
 pub fn check_tables(
-    (params, cap): (&ModelParams, Option<ScoreCap>),
+    (params, config): (&ModelParams, &ModelConfig),
     proof: &Stark,
     point: CirclePoint<SecureField>,
 ) -> Result<(), StarkError> {
     let samples = proof.sampled_values.first().map_or(&[][..], Vec::as_slice);
-    let values = at_point(&columns(params, cap), point);
+    let values = at_point(&tables(params, config).columns, point);
     let same = samples.len() == values.len()
         && samples
             .iter()

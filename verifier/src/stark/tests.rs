@@ -2,23 +2,26 @@
 
 use super::*;
 
+/// The relations of models whose scores are not capped.
+const PLAIN: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, Relation::Silu];
+
 /// All columns have the length of the tables, so none is lifted: stwo would read a shorter one as repeated, and only columns with
 /// two samples have one that says so.
 #[test]
 fn all_columns_are_as_long_as_the_tables() {
-    let sizes = column_sizes(false);
+    let component = component(&Relations::dummy(&PLAIN), SecureField::zero());
+    let components = components(&component);
+    let sizes = components.column_log_sizes();
     let widths: Vec<usize> = sizes.iter().map(Vec::len).collect();
     assert_eq!(widths, [6, 4, 8]);
     assert!(sizes.iter().flatten().all(|log| *log == LOG_ROWS));
-    let component = component(&Relations::dummy(false), SecureField::zero());
-    let components = components(&component);
     assert_eq!(components.composition_log_degree_bound(), LOG_ROWS + 1);
 }
 
 /// The last four columns of the interaction are sampled a row before, too: the sum goes on from row to row.
 #[test]
 fn the_running_sum_is_sampled_in_two_rows() {
-    let component = component(&Relations::dummy(false), SecureField::zero());
+    let component = component(&Relations::dummy(&PLAIN), SecureField::zero());
     let oods = CirclePoint::<SecureField>::get_random_point(&mut SuiteChannel::default());
     let points = components(&component).mask_points(oods, LOG_ROWS, false);
     let samples: Vec<Vec<usize>> = points.iter().map(|tree| tree.iter().map(Vec::len).collect()).collect();

@@ -152,7 +152,7 @@ impl Before<'_> {
             return None;
         }
         let relations = relation_elements(t.clone());
-        draw_relations(&mut t, false);
+        draw_relations(&mut t, &self.key.config.relations());
         let trees: Vec<TreeProof> = self
             .trees()
             .iter()

@@ -49,7 +49,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     let mut t = beginning(key, proof, own, &whole, &params)?;
     assert!(t.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work));
     let drawn = relation_elements(t.clone());
-    let relations = draw_relations(&mut t, false);
+    let relations = draw_relations(&mut t, &key.config.relations());
     let trees = lookup_trees(&shape);
     let chunk_params = whole.params(&key.params);
     let powers = Powers {

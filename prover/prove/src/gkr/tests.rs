@@ -84,7 +84,14 @@ fn holds([numerators, denominators]: &[Vec<K>; 2], claim: &LeafClaim) -> bool {
 fn challenges() -> Relations {
     let mut channel = Blake2sChannel::default();
     stwo::core::channel::Channel::mix_u64(&mut channel, 11);
-    Relations::draw(&mut channel, true)
+    let relations = [
+        Relation::Range16,
+        Relation::Bits,
+        Relation::Exp,
+        Relation::Silu,
+        Relation::Cap,
+    ];
+    Relations::draw(&mut channel, &relations)
 }
 
 fn heights() -> impl Strategy<Value = Vec<u32>> {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{requant, tables, Relations};
 use tessera_circuits::model::WeightFormat;
 use tessera_circuits::ops::{ff, softmax, stream};
@@ -16,7 +17,7 @@ use tessera_prover::gkr::prove;
 use tessera_prover::multiplicities::multiplicities;
 use tessera_prover::stark::entry_sums;
 use tessera_prover::trace::Columns;
-use tessera_testkit::{plain_config, random_model, SplitMix};
+use tessera_testkit::{column_of, plain_config, random_model, SplitMix};
 use tessera_verifier::transcript::Transcript;
 
 use crate::setup::{cases, random, Case};
@@ -200,7 +201,7 @@ fn looked_up(case: &Case) -> SecureField {
     let proved = prove(
         &trees,
         &of_elements(&case.columns),
-        &Relations::dummy(case.shape.scores().capped),
+        &Relations::dummy(&case.shape.config.relations()),
         &mut transcript,
     )
     .expect("no degenerate challenge");
@@ -209,7 +210,7 @@ fn looked_up(case: &Case) -> SecureField {
 
 /// The sum of the entries of the tables.
 fn entries(case: &Case, counts: &Columns) -> SecureField {
-    entry_sums(&Relations::dummy(case.shape.scores().capped), counts, &case.tables).1
+    entry_sums(&Relations::dummy(&case.shape.config.relations()), counts, &case.tables).1
 }
 
 #[test]
@@ -219,7 +220,7 @@ fn no_multiplicity_is_free() {
     let mut own = multiplicities(&case.shape, &of_elements(&case.columns));
     assert!((others + entries(&case, &own)).is_zero());
     let mut rng = SplitMix(23);
-    for column in 0..tables::columns(case.shape.scores().capped) {
+    for column in 0..case.shape.config.relations().len() {
         for _ in 0..8 {
             let row = rng.below(1 << tables::LOG_ROWS) as usize;
             let old = own[column][row];
@@ -240,14 +241,14 @@ fn multiplicities_cannot_be_exchanged() {
     let mut own = multiplicities(&case.shape, &of_elements(&case.columns));
     let honest = entries(&case, &own);
     let last = (1 << tables::LOG_ROWS) - 1;
-    for column in 0..tables::columns(case.shape.scores().capped) {
+    for column in 0..case.shape.config.relations().len() {
         for (from, to) in [(0, last), (1, 2), (300, 40_000)] {
             own[column][from] -= BaseField::one();
             own[column][to] += BaseField::one();
             let same = entries(&case, &own) == honest;
             assert_eq!(
                 same,
-                column == tables::BITS && (from, to) == (0, last),
+                column == column_of(Relation::Bits) && (from, to) == (0, last),
                 "column {column}, {from} to {to}"
             );
             own[column][from] += BaseField::one();

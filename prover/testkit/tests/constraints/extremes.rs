@@ -3,9 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use stwo::core::fields::m31::{BaseField, P as ORDER};
+use stwo::core::fields::m31::P as ORDER;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::air::{base, requant, tables, Air};
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::tables::LookupTables;
+use tessera_circuits::air::{base, requant, Air};
 use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT, MAX_ACT_SHIFT};
 use tessera_circuits::model::{LimbSet, Limbs, WeightFormat};
 use tessera_circuits::ops::{ff, softmax, stream};
@@ -74,7 +76,7 @@ impl Row {
         value.clamp(i16::MIN.into(), i16::MAX.into())
     }
 
-    fn check(&self, tables: &Columns) -> Missing {
+    fn check(&self, tables: &LookupTables) -> Missing {
         let columns: Columns = self.cells.iter().map(|v| vec![base(*v)]).collect();
         check_row(&self.air, &columns, tables, 0)
     }
@@ -95,8 +97,11 @@ fn one_limb(acc: i64, total: u32, value: i64) -> Option<i64> {
     (rest < 1 << total).then_some(rest)
 }
 
-fn tables() -> Vec<Vec<BaseField>> {
-    tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params, None)
+fn tables() -> LookupTables {
+    LookupTables::new(
+        &random_model(three_layers(), WeightFormat::Int16, 3).params,
+        &three_layers(),
+    )
 }
 
 /// Accumulators of the largest and smallest values, with high and low limbs of either sign.
@@ -400,7 +405,7 @@ fn the_largest_mlp_products_are_provable() {
                 assert_eq!(out, i64::from(value));
                 row.set([column], [out]);
             }
-            let silu = tables[tables::names(false).len() - 1][(i32::from(gate) + (1 << 15)) as usize];
+            let silu = tables.of(Relation::Silu)[1][(i32::from(gate) + (1 << 15)) as usize];
             let silu = if silu.0 < 1 << 16 {
                 i64::from(silu.0)
             } else {

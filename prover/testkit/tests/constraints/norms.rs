@@ -1,6 +1,7 @@
 //! The rows of norms: what they say is what integers say, for the largest and smallest sums and roots that a key allows.
 
-use tessera_circuits::air::{base, tables};
+use tessera_circuits::air::base;
+use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::bounds::{epsilons, MAX_SQUARES};
 use tessera_circuits::model::{ByClass, ChannelShift, NormParams, RowClass, WeightFormat};
 use tessera_circuits::ops::norms::{self, bound_limbs, COLUMNS, LIMBS, QUOTIENT, ROOT, SUM};
@@ -67,7 +68,7 @@ fn value(limbs: &[i64]) -> i128 {
     limbs.iter().rev().fold(0, |sum, limb| (sum << 12) + i128::from(*limb))
 }
 
-fn missing(row: &[i64; COLUMNS], tables: &Columns) -> Missing {
+fn missing(row: &[i64; COLUMNS], tables: &LookupTables) -> Missing {
     let columns: Columns = row.iter().map(|v| vec![base(*v)]).collect();
     check_row(&norms::columns(), &columns, tables, 0)
 }
@@ -75,7 +76,10 @@ fn missing(row: &[i64; COLUMNS], tables: &Columns) -> Missing {
 /// Of every sum and epsilon that a key allows, a row is in the tables, and its limbs are those of sum, quotient and root.
 #[test]
 fn the_largest_and_smallest_rows_are_provable() {
-    let tables = tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params, None);
+    let tables = LookupTables::new(
+        &random_model(three_layers(), WeightFormat::Int16, 3).params,
+        &three_layers(),
+    );
     let mut largest = [0; 3];
     for Case {
         hidden,
@@ -123,7 +127,10 @@ fn the_largest_and_smallest_rows_are_provable() {
 #[test]
 fn columns_without_a_claim_have_one_value() {
     use tessera_circuits::ops::norms::{GAP, ROOM_HI};
-    let tables = tables::preprocessed(&random_model(three_layers(), WeightFormat::Int16, 3).params, None);
+    let tables = LookupTables::new(
+        &random_model(three_layers(), WeightFormat::Int16, 3).params,
+        &three_layers(),
+    );
     assert_eq!(norms::columns().columns, COLUMNS);
     for Case {
         hidden,

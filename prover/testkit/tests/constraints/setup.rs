@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use num_traits::Zero;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::tables;
+use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
@@ -171,7 +171,7 @@ pub struct Case {
     pub statistics: Statistics,
     /// By part, in row order.
     pub columns: Vec<Columns>,
-    pub tables: Columns,
+    pub tables: LookupTables,
     /// All linear claims at a random point, with their honest values.
     pub claims: Vec<LinearClaim>,
 }
@@ -280,7 +280,7 @@ impl Case {
             &mut transcript,
         );
         let mut own = Self {
-            tables: tables::preprocessed(&params, shape.config.score_cap()),
+            tables: LookupTables::new(&params, &shape.config),
             columns,
             claims: Vec::new(),
             shape,

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::MASKED;
 use tessera_circuits::shape::Part;
@@ -106,7 +107,7 @@ impl<'a> Query<'a> {
 
     /// The exponential of a difference, as the table has it.
     fn exp(&self, difference: u32) -> BaseField {
-        self.case.tables[3][difference as usize]
+        self.case.tables.of(Relation::Exp)[1][difference as usize]
     }
 
     /// A difference with its exponential and zero.

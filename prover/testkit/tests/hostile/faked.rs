@@ -47,7 +47,7 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     stark::absorb_counts(&key.tables_root, &own.stark, &mut transcript).expect("counts");
     absorb_statistics(&own.statistics, &mut transcript);
     assert!(transcript.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work));
-    stark::draw_relations(&mut transcript, false);
+    stark::draw_relations(&mut transcript, &key.config.relations());
     let trees = lookup_trees(&shape);
     let logs = trees.iter().map(LookupTree::log_leaves);
     own.lookups = logs.map(|log| faked_tree(log, &mut transcript)).collect();

@@ -13,6 +13,7 @@ use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
+use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
@@ -226,17 +227,17 @@ fn commit_counts<'a>(
     counts: &Columns,
     twiddles: &'a stwo::prover::poly::twiddles::TwiddleTree<SimdBackend>,
     transcript: &mut Transcript,
-) -> (Columns, Scheme<'a>) {
-    let honest = tables::preprocessed(&key.params, key.config.score_cap());
+) -> (LookupTables, Scheme<'a>) {
+    let honest = LookupTables::new(&key.params, &key.config);
     let mut tables = honest.clone();
-    (hooks.tables)(&mut tables);
+    (hooks.tables)(&mut tables.columns);
     let config = hooks.pcs.unwrap_or(stark_config());
     let mut scheme = Scheme::new(config, twiddles);
     let shown = if hooks.hide_tables { &honest } else { &tables };
-    commit(&mut scheme, shown, transcript.channel());
+    commit(&mut scheme, &shown.columns, transcript.channel());
     if hooks.hide_tables {
         let mut other = Scheme::new(config, twiddles);
-        commit(&mut other, &tables, &mut SuiteChannel::default());
+        commit(&mut other, &tables.columns, &mut SuiteChannel::default());
         scheme.trees[0] = other.trees.remove(0);
     }
     commit(&mut scheme, counts, transcript.channel());
@@ -259,7 +260,7 @@ fn aggregate(
     let component = component(relations, sum);
     let own = ComponentProvers {
         components: vec![&component as &dyn ComponentProver<SimdBackend>],
-        n_preprocessed_columns: tables::names(relations.cap.is_some()).len(),
+        n_preprocessed_columns: component.ids().len(),
     };
     let coefficient = transcript.channel().draw_secure_felt();
     let blowup = scheme.config.fri_config.log_blowup_factor;
@@ -463,7 +464,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     absorb_statistics(&statistics, &mut heard);
     let lookup_work = grind::send(LOOKUP_GRIND, LOOKUP_GRIND_BITS, &mut heard);
     let _ = transcript.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, lookup_work);
-    let mut relations = draw_relations(&mut transcript, shape.scores().capped);
+    let mut relations = draw_relations(&mut transcript, &shape.config.relations());
     (hooks.relations)(&mut relations);
     let trees = lookup_trees(&shape);
     let lookups = prove_lookups(hooks, &shape, columns.clone(), &trees, &relations, &mut transcript);

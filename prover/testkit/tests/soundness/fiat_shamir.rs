@@ -196,7 +196,7 @@ fn out_of_domain(scene: &Scene, proof: &Proof) -> (K, CirclePoint<SecureField>, 
     let component = component(&challenges.relations, own.claimed_sum);
     let all = Components {
         components: vec![&component as &dyn Component],
-        n_preprocessed_columns: tables::names(false).len(),
+        n_preprocessed_columns: component.ids().len(),
     };
     transcript.root(&own.stark.commitments[INTERACTION_TRACE_IDX].0);
     let coefficient = transcript.channel().draw_secure_felt();

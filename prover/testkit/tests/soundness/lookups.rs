@@ -8,9 +8,8 @@ use stwo::core::channel::Channel;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use stwo_constraint_framework::Relation as _;
 use tessera_circuits::air::lookups::Relation;
-use tessera_circuits::air::{base, requant, tables, Bits, Relations};
+use tessera_circuits::air::{base, requant, tables, Drawn, Relations};
 use tessera_circuits::ops::softmax;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::semantics::{exp_table, mlp_table};
@@ -18,6 +17,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::trees::{lookup_trees, LeafClaim};
 use tessera_prover::stark::entry_sums;
 use tessera_prover::trace::Columns;
+use tessera_testkit::column_of;
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::VerifyError;
@@ -63,7 +63,10 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
     let learn = |state: &Interaction<'_>, _: &mut Columns, sum: &mut K| {
         let relations = state.relations;
         let entry = |v: i64| {
-            let tuple: K = relations.range16.combine(&[base(v)]);
+            let tuple: K = relations
+                .get(Relation::Range16)
+                .expect("it is drawn")
+                .combine(&[base(v)]);
             -tuple.inverse()
         };
         let change = solve([0, 1, 2, 3].map(entry), state.missing_entries(*sum));
@@ -84,7 +87,11 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
     let (change, before) = found.take().expect("the challenge");
     // Committed, they are part of what the challenge is drawn from.
     let redrawn = |state: &Interaction<'_>, _: &mut Columns, _: &mut K| {
-        let tuple: K = state.relations.range16.combine(&[base(0)]);
+        let tuple: K = state
+            .relations
+            .get(Relation::Range16)
+            .expect("it is drawn")
+            .combine(&[base(0)]);
         assert_ne!(-tuple.inverse(), before, "the challenge moves");
     };
     let hooks = Hooks {
@@ -98,7 +105,7 @@ fn multiplicities_are_not_chosen_after_the_challenge() {
 
 /// Adds to the multiplicities of the first values of Range16.
 fn use_more(counts: &mut Columns, change: &[BaseField]) {
-    counts[tables::RANGE16]
+    counts[column_of(Relation::Range16)]
         .iter_mut()
         .zip(change)
         .for_each(|(count, by)| *count += *by);
@@ -123,8 +130,8 @@ fn a_table_does_not_answer_for_another() {
         own[softmax::ZERO][at] = base(0);
     };
     let moved = |counts: &mut Columns| {
-        counts[tables::EXP][difference] -= BaseField::one();
-        counts[tables::SILU][difference] += BaseField::one();
+        counts[column_of(Relation::Exp)][difference] -= BaseField::one();
+        counts[column_of(Relation::Silu)][difference] += BaseField::one();
     };
     let hooks = Hooks {
         columns: &columns,
@@ -207,7 +214,10 @@ fn zero_denominators_are_not_reached() {
         own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
     };
     let known = |relations: &mut Relations| {
-        let single: K = relations.range16.combine(&[base(0)]);
+        let single: K = relations
+            .get(Relation::Range16)
+            .expect("it is drawn")
+            .combine(&[base(0)]);
         assert_ne!(single.to_m31_array()[1..], [BaseField::zero(); 3]);
         let pairs = [Relation::Bits, Relation::Exp, Relation::Silu].map(|r| relations.challenges(r));
         assert!(!pairs.into_iter().any(has_zeros));
@@ -216,7 +226,8 @@ fn zero_denominators_are_not_reached() {
         let alpha = K::from(base(2 - 256) * (low - rest).inverse());
         let chosen = [alpha * low + base(256), alpha];
         assert!((alpha * rest + base(2) - chosen[0]).is_zero());
-        relations.bits = Bits::draw(&mut Chosen(chosen));
+        let bits = relations.drawn.iter_mut().find(|own| own.relation == Relation::Bits);
+        *bits.expect("it is drawn") = Drawn::draw(&mut Chosen(chosen), Relation::Bits);
         assert!(relations.challenges(Relation::Bits) == chosen && has_zeros(chosen));
     };
     let hooks = Hooks {
@@ -248,9 +259,9 @@ fn lookups_are_those_of_the_trace() {
         },
         multiplicities: &|counts| {
             let [high, low] = limbs.get();
-            counts[tables::RANGE16][high as usize] += BaseField::one();
-            counts[tables::RANGE16][high as usize - (1 << 10)] -= BaseField::one();
-            counts[tables::BITS][tables::bits_row(1 << 7, low)] += BaseField::one();
+            counts[column_of(Relation::Range16)][high as usize] += BaseField::one();
+            counts[column_of(Relation::Range16)][high as usize - (1 << 10)] -= BaseField::one();
+            counts[column_of(Relation::Bits)][tables::bits_row(1 << 7, low)] += BaseField::one();
         },
         looked_up: &|_, all| {
             let limbs = limbs.get().map(|v| base(i64::from(v)));
@@ -309,7 +320,7 @@ fn triples_are_looked_up_whole() {
                 places.for_each(|(column, value)| own[column][cell(shape)] = base(i64::from(value)));
             },
             multiplicities: &|counts| {
-                let counts = &mut counts[tables::EXP];
+                let counts = &mut counts[column_of(Relation::Exp)];
                 counts[honest.get() as usize] += BaseField::one();
                 // The row that was counted, if any was.
                 if let Some(count) = usize::try_from(triple[0]).ok().and_then(|row| counts.get_mut(row)) {
@@ -356,7 +367,7 @@ fn padding_is_counted_as_it_is() {
     let trees = lookup_trees(&scene.shape());
     assert!(trees.iter().any(|tree| tree.padding() > 0), "a tree with padding");
     let hooks = Hooks {
-        multiplicities: &|counts| counts[tables::RANGE16][9] -= BaseField::one(),
+        multiplicities: &|counts| counts[column_of(Relation::Range16)][9] -= BaseField::one(),
         ..HONEST
     };
     assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
@@ -381,7 +392,13 @@ fn numerators_are_one() {
             numerator,
             denominator: K::from(3),
         };
-        let claim = |numerator| tree.claim(&powers, &Relations::dummy(false), &leaf(numerator));
+        let claim = |numerator| {
+            tree.claim(
+                &powers,
+                &Relations::dummy(&scene.model.key.config.relations()),
+                &leaf(numerator),
+            )
+        };
         assert!(claim(K::one()).is_some());
         assert!([K::zero(), -K::one(), K::from(2)]
             .into_iter()

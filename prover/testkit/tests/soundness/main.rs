@@ -23,6 +23,7 @@ mod sumchecks;
 mod values;
 mod wires;
 
+use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::Shape;
@@ -272,7 +273,7 @@ impl Scene {
     pub fn assert_caught(&self, by: Caught, hooks: &Hooks<'_>) {
         let look = |shape: &Shape, columns: &mut [Columns]| {
             (hooks.columns)(shape, columns);
-            let tables = tessera_circuits::air::tables::preprocessed(&self.model.key.params, shape.config.score_cap());
+            let tables = LookupTables::new(&self.model.key.params, &shape.config);
             let mut missing = false;
             for part in shape.parts() {
                 missing |= check(&shape.air(*part), &columns[part.index()], &tables).is_some();

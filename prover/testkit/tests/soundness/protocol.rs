@@ -4,7 +4,8 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::tables;
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::model::{MatmulKind, WeightFormat};
 use tessera_circuits::ops::stream;
 use tessera_circuits::semantics::requantise;
@@ -16,7 +17,7 @@ use tessera_model::weights::PackedWeights;
 use tessera_model::QuantisedModel;
 use tessera_prover::stark::root_of;
 use tessera_prover::trace::Columns;
-use tessera_testkit::{edit, odd_config, random_model, reworked, TestModel};
+use tessera_testkit::{column_of, edit, odd_config, random_model, reworked, TestModel};
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::opening::{Code, OpeningError, OpeningProof, TreeName};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -275,7 +276,7 @@ fn the_claimed_sum_is_that_of_the_tables() {
     };
     assert_rejected!(scene.attempt(&shifted), VerifyError::Stark(StarkError::Lookups));
     let fewer = Hooks {
-        multiplicities: &|counts| counts[tables::RANGE16][9] += BaseField::one(),
+        multiplicities: &|counts| counts[column_of(Relation::Range16)][9] += BaseField::one(),
         interaction: &|state, _, sum| *sum += state.missing_entries(*sum),
         ..HONEST
     };
@@ -305,7 +306,7 @@ fn running_sums_are_constrained() {
 #[test]
 fn lookups_that_nobody_uses_do_not_balance() {
     let scene = Scene::honest();
-    for column in 0..tables::columns(false) {
+    for column in 0..scene.model.key.config.relations().len() {
         let hooks = Hooks {
             multiplicities: &|counts| counts[column][9] += BaseField::one(),
             ..HONEST
@@ -339,9 +340,9 @@ fn substituted_tables_are_rejected() {
 fn tables_are_those_of_the_parameters_whatever_root_the_key_has() {
     let mut scene = Scene::honest();
     let key = scene.model.key.clone();
-    for column in 0..tables::names(false).len() {
+    for column in 0..LookupTables::new(&key.params, &key.config).columns.len() {
         let alter = |tables: &mut Columns| tables[column][40_000] += BaseField::one();
-        let mut own = tables::preprocessed(&key.params, None);
+        let mut own = LookupTables::new(&key.params, &key.config).columns;
         alter(&mut own);
         scene.model.key.tables_root = root_of(key.header.hash_suite, &own);
         let hooks = Hooks {

@@ -1,6 +1,7 @@
 //! Where a cheating prover departs from the honest one.
 
 use stwo::core::pcs::PcsConfig;
+use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
@@ -49,7 +50,7 @@ pub struct Interaction<'a> {
     pub relations: &'a Relations,
     /// How often the tables are used.
     pub counts: &'a Columns,
-    pub tables: &'a Columns,
+    pub tables: &'a LookupTables,
     /// The sum of all lookups.
     pub lookups: K,
 }

@@ -88,7 +88,7 @@ impl Challenges {
         absorb_counts(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
         let _ = t.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work);
-        let relations = draw_relations(&mut t, false);
+        let relations = draw_relations(&mut t, &RELATIONS);
         let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
         let leaves = own
             .lookups
@@ -248,7 +248,7 @@ impl Challenges {
 }
 
 /// The relations, in the order in which their challenges are drawn.
-pub const RELATIONS: [Relation; 4] = Relation::ALL;
+pub const RELATIONS: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, Relation::Silu];
 
 /// Draws the challenges of a tree, whatever its messages are; returns the claim on its leaves.
 pub fn descend(tree: &TreeProof, drawn: &mut Vec<K>, t: &mut Transcript) -> LeafClaim {
