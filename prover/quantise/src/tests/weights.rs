@@ -2,7 +2,7 @@
 
 use std::simd::f32x16;
 
-use super::super::folded::{abs_max, best_bits, errors, rounded, MAX_WEIGHT_BITS};
+use super::super::rounding::{abs_max, best_bits, errors, rounded, MAX_WEIGHT_BITS};
 use super::*;
 use tessera_checkpoint::attn_norm_tensor;
 
@@ -75,7 +75,7 @@ fn rounding_and_errors_are_exact() {
         for chunk in values.chunks(16) {
             let mut all = [0.0; 16];
             all[..chunk.len()].copy_from_slice(chunk);
-            let got = rounded(f32x16::from_array(all) * folded::unit(bits), 127).to_array();
+            let got = rounded(f32x16::from_array(all) * rounding::unit(bits), 127).to_array();
             assert!(all.iter().zip(got).all(|(w, r)| exact(*w, unit) == f64::from(r)));
         }
         let error = |unit: f64| -> f64 {
