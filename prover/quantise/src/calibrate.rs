@@ -11,14 +11,14 @@ pub(super) use observer::Calibration;
 use sequences::Row;
 pub(super) use sequences::Set;
 
-/// Of a normed row with a root mean square of 1, what most channels stay below where one is nearly all of it.
+/// Most channels of a normed row with a root mean square of 1 stay below this where one channel is nearly all of the row.
 const MASSIVE: f64 = 0.25;
 
 /// Largest absolute values in one layer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LayerRanges {
     pub norm_attn: NormRange,
-    /// Of queries and keys: after the worst rotation.
+    /// The largest query after the worst rotation; `k` is the largest key.
     pub q: f32,
     pub k: f32,
     pub v: f32,
@@ -80,9 +80,9 @@ impl NormRange {
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProductRange {
     pub up: Vec<f32>,
-    /// Of the product; none of a class without rows.
+    /// Largest absolute values of the product; none of a class without rows.
     pub max: Classes<Vec<f32>>,
-    /// Of the product in first rows with tokens that do not begin the texts.
+    /// The same in first rows with tokens that do not begin the texts.
     pub others: Vec<f32>,
     /// Rows of the body, and the sums of their squares: of the product, and of what Up's output is multiplied by.
     pub rows: usize,

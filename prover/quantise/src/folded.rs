@@ -14,7 +14,7 @@ use super::rotation::Rotation;
 use tessera_checkpoint::families::{Norm, Parameter};
 use tessera_checkpoint::{Checkpoint, CheckpointError, Orientation};
 
-pub(super) use bits::Bits;
+pub(super) use bits::BestBits;
 use matrix::Operation;
 pub(super) use matrix::{Axis, Folded};
 use sums::plain;

@@ -60,8 +60,9 @@ pub struct Quantisation {
     normed: Vec<Vec<u8>>,
 }
 
-/// Chooses all scales. Those of activations are those of the calibration sequences (each cut to the context), with room
-/// for values `headroom` times as large. One layer after the other is read, for calibration and its own scales.
+/// Chooses all scales. The scales of activations follow from the calibration sequences (each cut to the context), with room
+/// for values `headroom` times as large. The float model runs one layer after the other, and the weights of a layer are read for
+/// their scales before the next layer runs.
 pub fn quantise(
     checkpoint: &Checkpoint,
     options: &QuantiseOptions,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tessera_circuits::model::MatmulKind;
 
 use super::calibrate::NormRange;
-use super::folded::{squares, Axis, Bits, Folded, InUnits, Noise, NoiseGains};
+use super::folded::{squares, Axis, BestBits, Folded, InUnits, Noise, NoiseGains};
 use super::limbs::{most_scale, Reader, Squares, BASE};
 use super::options::MIN_SHIFT;
 use tessera_checkpoint::CheckpointError;
@@ -24,7 +24,7 @@ const SMALL: f64 = 0.5;
 const WORTH: f64 = 0.9;
 /// What feeding errors of rounding back makes the squares of columns larger, at most: it moves weights by more than a unit.
 const FED_BACK: f64 = 1.5;
-/// Of the mean square of all channels, that of a channel below which errors are not fed back.
+/// Errors of a channel whose mean square is below this part of the mean of all channels are not fed back.
 const DAMPING: f64 = 0.01;
 /// Room of every channel: another text may make a channel large that was not.
 const HEADROOM: f64 = 2.0;
@@ -84,7 +84,7 @@ impl NormReader {
         let growth = if fed_back { FED_BACK } else { 1.0 };
         let tried = TRIED.map(|bits| InUnits {
             matrix: matrix.clone().in_units(&units.exponents(bits)),
-            tally: (Bits { max }, squares(Axis::Outputs, |_| growth)),
+            tally: (BestBits { max }, squares(Axis::Outputs, |_| growth)),
         });
         let mean_squares: Vec<f64> = units.range.mean_squares().collect();
         let noise = Noise {
@@ -120,10 +120,10 @@ impl NormReader {
 
 /// Bits and exponents of a norm.
 pub(super) struct Normed {
-    /// Of its channels without exponent.
+    /// Fractional bits of the channels without exponent.
     pub bits: i32,
     pub exponents: Vec<u8>,
-    /// Of its readers: fractional bits of the weights, and their squares.
+    /// The matrices that read the norm, as kind and layer, and which of the bits that were tried are theirs.
     readers: Vec<(MatmulKind, usize, usize)>,
 }
 

@@ -40,10 +40,11 @@ pub(super) struct DownWeights {
 
 /// The most fractional bits of every channel, and those of the SiLU of gates.
 pub(super) struct Room {
-    /// Of Up's output: with which it fits, and its shift is large enough.
+    /// The most bits with which Up's output fits and its shift is large enough.
     pub up: Vec<i32>,
-    /// Of the product in the body and in leading rows: with which it fits.
+    /// The most bits with which the product fits in the body.
     pub body: Vec<i32>,
+    /// The most bits with which it fits in leading rows.
     pub lead: Vec<i32>,
     pub silu: i32,
     /// Whether leading rows are those of one token, which was seen: units may be finer there than in the body.

@@ -4,7 +4,7 @@ use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, WeightFormat}
 
 use super::biases::{self, Biases};
 use super::calibrate::Ranges;
-use super::folded::{squares, Axis, Bits, Folded};
+use super::folded::{squares, Axis, BestBits, Folded};
 use super::limbs::Squares;
 use super::normed::{ChannelUnits, NormReader, NormReaders};
 use super::options::{bits_of, QuantiseOptions};
@@ -113,7 +113,7 @@ impl Weights {
             .then(|| Products::new(&ranges.layers[layer].product))
             .flatten();
         let of_down = products.as_ref().map(Products::tally);
-        let (bits, (squares, down)) = matrix.tally((Bits { max }, (of_reader, of_down)))?;
+        let (bits, (squares, down)) = matrix.tally((BestBits { max }, (of_reader, of_down)))?;
         self.scales.bits.insert((kind, layer), bits);
         if let (Some(state), Some((inputs, outputs))) = (state, squares) {
             add_reader(&mut self.readers[state], inputs);

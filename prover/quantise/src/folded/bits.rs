@@ -9,7 +9,7 @@ use crate::rounding::{abs_max, add_errors, best_bits, errors, fit, may_clip, sca
 use tessera_checkpoint::CheckpointError;
 
 /// The fractional bits of the weights of every output, for integers up to `max`.
-pub(crate) struct Bits {
+pub(crate) struct BestBits {
     pub max: i32,
 }
 
@@ -24,7 +24,7 @@ pub(crate) enum Found {
 /// The largest absolute weights of all columns.
 const COLUMNS: Maxima<'static> = Maxima { inputs: &[] };
 
-impl Tally for Bits {
+impl Tally for BestBits {
     type Piece = Found;
     type Total = Vec<i32>;
 
@@ -58,7 +58,7 @@ impl Tally for Bits {
     }
 }
 
-impl Bits {
+impl BestBits {
     /// The bits of columns with these largest absolute weights. Where clipping may pay, a second traversal finds out.
     fn of_columns(&self, matrix: &Folded<'_>, largest: &[f32]) -> Result<Vec<i32>, CheckpointError> {
         let errors = match may_clip(self.max) {

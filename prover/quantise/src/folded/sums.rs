@@ -84,9 +84,9 @@ pub(crate) struct Maxima<'a> {
 /// Largest absolute weights, by output.
 #[derive(Default)]
 pub(crate) struct Largest {
-    /// By input that counts on its own.
+    /// The largest weights of each input that counts on its own.
     pub own: Vec<Vec<f32>>,
-    /// Of all other inputs together.
+    /// The largest weights of all other inputs together.
     pub others: Vec<f32>,
 }
 

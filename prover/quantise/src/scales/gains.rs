@@ -64,7 +64,7 @@ impl Exponents<'_> {
         ByClass::both(self.norms[n - 1] - log2_up(WITH_MEAN * largest))
     }
 
-    /// As [`Exponents::added`], to an output of O or Down: nothing where that is a state of its own.
+    /// Bits of what is added to an output of O or Down: nothing where that output is a state of its own.
     pub(super) fn added_to_output(&self, n: usize, before: ByClass<i32>) -> Option<ByClass<i32>> {
         (!self.given.config.is_post_normed()).then(|| self.added(n, before))
     }

@@ -54,7 +54,7 @@ pub(super) fn small(value: i32, tensor: impl FnOnce() -> String) -> Result<u8, Q
     })
 }
 
-/// As [`small`], with a sign.
+/// A difference of shifts as a byte with a sign, like [`small`].
 pub(super) fn signed(value: i32, tensor: impl FnOnce() -> String) -> Result<i8, QuantiseError> {
     i8::try_from(value).map_err(|_| QuantiseError::Scales {
         tensor: tensor(),

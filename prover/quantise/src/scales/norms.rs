@@ -85,19 +85,18 @@ impl<'a> Exponents<'a> {
 
     /// What reads the norm of a state, each with its layer.
     fn readers_of(&self, n: usize, bits: &Bits) -> Vec<(usize, Reader<'_>)> {
-        let layer = n / self.given.config.states_per_layer();
+        let config = self.given.config;
+        let layer = n / config.states_per_layer();
         let of = |kind, layer, output| (layer, self.reader(kind, layer, output));
         let Some(b) = bits.layers.get(layer) else {
-            let head = (!self.given.config.is_encoder()).then(|| of(MatmulKind::Head, 0, bits.logit));
+            let head = (!config.is_encoder()).then(|| of(MatmulKind::Head, 0, bits.logit));
             return head.into_iter().collect();
         };
         let attention = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
         let mlp = [(MatmulKind::Gate, bits.gate), (MatmulKind::Up, b.up)];
-        let mlp = mlp.into_iter().skip(usize::from(!self.given.config.gated));
-        let attention = attention
-            .into_iter()
-            .filter(|_| n == self.given.config.attention_state(layer));
-        let kinds = attention.chain(mlp.filter(|_| n == self.given.config.mlp_state(layer)));
+        let mlp = mlp.into_iter().skip(usize::from(!config.gated));
+        let attention = attention.into_iter().filter(|_| n == config.attention_state(layer));
+        let kinds = attention.chain(mlp.filter(|_| n == config.mlp_state(layer)));
         kinds.map(|(kind, output)| of(kind, layer, output)).collect()
     }
 }
@@ -105,7 +104,8 @@ impl<'a> Exponents<'a> {
 impl Shifts<'_> {
     /// Shifts of the channels of the norm of a state, where this is the shift of those whose units it leaves as they are.
     fn norm_shifts(&self, n: usize, shift: i32) -> Result<ChannelShift, QuantiseError> {
-        let shifts = (0..self.chosen.given.config.hidden).map(|c| shift - self.chosen.finer(n, &self.normed[n], c));
+        let (hidden, exponents) = (self.chosen.given.config.hidden, &self.normed[n]);
+        let shifts = (0..hidden).map(|c| shift - self.chosen.finer(n, exponents, c));
         let mut shifts: Vec<i32> = shifts.collect();
         if shifts.iter().all(|own| *own == shifts[0]) {
             shifts.truncate(1);
@@ -117,20 +117,17 @@ impl Shifts<'_> {
     /// The parameters of the norm of a state.
     pub(super) fn norm(&self, n: usize, residual_bits: ByClass<i32>) -> Result<NormParams, QuantiseError> {
         let name = || format!("norm {n}");
-        let output = self.chosen.norms[n];
-        let (least, most) = self.chosen.shift_range(n, &self.normed[n]).into_inner();
-        let scale = self
-            .chosen
-            .given
-            .norm_scale(n, residual_bits)
-            .min(most_scale(self.chosen.given.config.hidden));
+        let (given, chosen) = (self.chosen.given, &self.chosen);
+        let (hidden, output) = (given.config.hidden, chosen.norms[n]);
+        let (least, most) = chosen.shift_range(n, &self.normed[n]).into_inner();
+        let scale = given.norm_scale(n, residual_bits).min(most_scale(hidden));
         let shift = (scale - BASE - output).clamp(least, most.max(least));
         let scale = small(output + BASE + shift, name)?;
         // The least one is that of rows of some units: it changes none that is not almost zero.
-        let least = *epsilons(self.chosen.given.config.hidden, scale).start();
+        let least = *epsilons(hidden, scale).start();
         let eps = |class| {
             let unit = f64::from(2 * residual_bits.of(class)).exp2();
-            let eps = self.chosen.given.config.rms_eps * self.chosen.given.config.hidden as f64 * unit;
+            let eps = given.config.rms_eps * hidden as f64 * unit;
             (eps.round() as u64).max(least)
         };
         Ok(NormParams {

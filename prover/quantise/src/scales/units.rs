@@ -56,7 +56,7 @@ impl<'a> Units<'a> {
     /// The exponents of the product of a layer; none if all are 0.
     fn product_exponents(&self, layer: usize, down: &DownWeights) -> Vec<u8> {
         let config = self.given.config;
-        let norm = self.norms[config.attention_state(layer) + config.states_per_layer() / 2];
+        let norm = self.norms[config.mlp_state(layer)];
         let (up, silu) = (&self.weights.bits[&(MatmulKind::Up, layer)], self.given.silu());
         let room = |exponents| self.given.room(layer, (norm, up), silu, exponents);
         down.exponents(&room(false), &room(true))
