@@ -1,5 +1,6 @@
-//! Makes a model directory from a checkpoint (docs/format.md): calibrate, quantise, write, commit. Every step reads its
-//! input once, in pieces; finished steps survive an interruption.
+//! Makes a model directory from a checkpoint (docs/format.md): calibrate, quantise, write, commit. No step holds the model:
+//! each step reads the matrices of the checkpoint in pieces, and reads a matrix again when it needs it again
+//! (docs/performance.md, under "Set-up", says how often and why). Finished steps survive an interruption.
 
 mod against;
 mod cache;

@@ -41,7 +41,7 @@ struct Search {
     /// By state, of the candidates.
     needs: Vec<Vec<f64>>,
     sensitivity: Vec<Vec<f64>>,
-    /// Of all other channels: the unit that they need, and the sum of their sensitivities.
+    /// By state, the unit that all other channels need, and the sum of their sensitivities.
     others: Vec<(f64, f64)>,
     other_channels: usize,
     most: usize,

@@ -15,8 +15,8 @@ use std::simd::{f32x16, StdFloat};
 use rayon::prelude::*;
 use tessera_circuits::model::{Maker, MatmulKind, ModelConfig, WeightFormat, TILE};
 
-use super::folded::{rounded, unit};
 use super::rotation::{Rotation, Turned};
+use super::rounding::{rounded, unit, SIMD_LANES};
 use super::QuantiseError;
 use tessera_checkpoint::Checkpoint;
 use tessera_float::{FloatModel, FloatRun, Observer, Site};
@@ -54,7 +54,6 @@ pub fn feedback_bytes(config: &ModelConfig, format: WeightFormat, tokens: usize)
     (4 * floats + 2 * matrix) as u64
 }
 
-const SIMD_LANES: usize = 16;
 /// Columns of matrices here are padded to whole pairs of vectors.
 const STRIDE: usize = 2 * SIMD_LANES;
 /// Rows that are computed at once.

@@ -16,8 +16,10 @@ mod products;
 mod report;
 mod reranker;
 mod rotation;
+mod rounding;
 mod saturation;
 mod scales;
+mod source;
 #[cfg(test)]
 mod tests;
 pub mod texts;
@@ -25,24 +27,18 @@ pub mod vectors;
 mod writer;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, ModelParams, WeightFormat};
+use tessera_circuits::model::{MatmulKind, ModelConfig, ModelParams};
 
 pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
-use biases::Biases;
-use calibrate::{Ranges, Set};
+use calibrate::{Calibration, Ranges, Set};
 pub use feedback::feedback_bytes;
-use folded::Folded;
-use limbs::Squares;
-use normed::{NormReader, NormReaders, Units};
-use options::bits_of;
 pub use options::{QuantiseOptions, Strategy, DEFAULT_HEADROOM};
-use products::DownWeights;
 pub use report::{CalibrationReport, ChannelExponent, FirstTokens, QuantiseError, TensorBits, WeightScale};
-use rotation::{Rotation, Turned};
+use rotation::Turned;
 pub use saturation::{explain, Explanation};
-use scales::{Model, Scales, Solved, WeightBits};
-use tessera_checkpoint::families::Parameter;
+use scales::{Given, Solved, Units};
+use source::{Source, Weights};
 use tessera_checkpoint::Checkpoint;
 use tessera_float::{FloatError, FloatModel, FloatRun};
 use tessera_model::weights::PackedWeights;
@@ -64,78 +60,9 @@ pub struct Quantisation {
     normed: Vec<Vec<u8>>,
 }
 
-/// What is quantised, and how.
-#[derive(Clone, Copy)]
-struct Source<'a> {
-    checkpoint: &'a Checkpoint,
-    options: &'a QuantiseOptions,
-    rotation: Option<&'a Rotation>,
-    progress: &'a dyn Progress,
-}
-
-/// What the weights say, matrix by matrix as they are read.
-struct Weights {
-    bits: WeightBits,
-    squares: Squares,
-    biases: Biases,
-    /// Of the norms of all states of an encoder.
-    gains: Vec<Vec<f64>>,
-    /// By layer.
-    down: Vec<Option<DownWeights>>,
-    /// Of every state, what reads its channels.
-    readers: Vec<Vec<f64>>,
-}
-
-impl Weights {
-    fn new(config: &ModelConfig) -> Self {
-        Self {
-            bits: WeightBits::new(),
-            squares: Squares::new(),
-            biases: Biases::new(),
-            gains: Vec::new(),
-            down: Vec::new(),
-            readers: vec![vec![0.0; config.hidden]; config.states()],
-        }
-    }
-
-    /// Reads a matrix, whose inputs have these ranges.
-    fn read(
-        &mut self,
-        source: Source<'_>,
-        kind: MatmulKind,
-        layer: usize,
-        ranges: &Ranges,
-    ) -> Result<(), QuantiseError> {
-        let Source {
-            checkpoint, rotation, ..
-        } = source;
-        let (config, strategy) = (checkpoint.config(), source.options.strategy);
-        let folded = Folded::new(checkpoint, kind, layer, rotation)?;
-        let max = max_weight(bits_of(&strategy.weight_bits(config), kind));
-        self.bits.insert((kind, layer), folded.choose_bits(max)?);
-        if let Some(own) = biases::folded(checkpoint, kind, layer, rotation)? {
-            self.biases.insert((kind, layer), own);
-        }
-        if let Some(state) = read_state(config, kind, layer) {
-            add_reader(&mut self.readers[state], folded.input_squares(|_| 1.0)?);
-            self.squares.insert((kind, layer), folded.output_squares(|_| 1.0)?);
-        }
-        if kind == MatmulKind::Down {
-            // Weights of a byte have no bit to spare for a channel that is larger than others; without gates, channels share a table.
-            let own = match strategy.format() {
-                WeightFormat::Int16 if config.gated => DownWeights::new(&folded, &ranges.layers[layer].product, max)?,
-                _ => None,
-            };
-            self.down.push(own);
-        }
-        folded.release();
-        source.progress.advance(1);
-        Ok(())
-    }
-}
-
-/// Chooses all scales. Those of activations are those of the calibration sequences (each cut to the context), with room
-/// for values `headroom` times as large. One layer after the other is read, for calibration and its own scales.
+/// Chooses all scales. The scales of activations follow from the calibration sequences (each cut to the context), with room
+/// for values `headroom` times as large. The float model runs one layer after the other, and the weights of a layer are read for
+/// their scales before the next layer runs.
 pub fn quantise(
     checkpoint: &Checkpoint,
     options: &QuantiseOptions,
@@ -154,27 +81,27 @@ pub fn quantise(
         rotation: rotation.as_ref(),
         progress,
     };
-    let (ranges, weights) = calibrated(source, &texts)?;
-    let model = Model {
+    let (ranges, read) = calibrated(source, &texts)?;
+    let given = Given {
+        config,
+        options,
+        ranges: &ranges,
+        weight_bits: options.strategy.weight_bits(config),
         activation: checkpoint.description().activation,
-        weights: weights.bits,
-        squares: weights.squares,
-        biases: weights.biases,
-        gains: weights.gains,
-        head_gains: head_gains(checkpoint)?,
-        post_gains: post_gains(checkpoint)?,
-        down: weights.down,
+        biases: read.biases,
+        gains: read.gains,
     };
-    let mut scales = Scales::new(config, options, &ranges, model, &weights.readers);
-    let norm_readers = norm_readers(source, &ranges, scales.exponents())?;
-    scales.take_norm_readers(norm_readers);
+    let stream = given.stream_exponents(&read.readers);
+    let norm_readers = source.norm_readers(&ranges, &stream)?;
+    let units = Units::new(&given, read.scales);
+    let exponents = units.with_exponents(stream, &read.down);
     let Solved {
         mut params,
         weights: mut bits,
         products,
         normed,
         mut report,
-    } = scales.solve()?;
+    } = exponents.with_norms(norm_readers).solve()?;
     params.biases.extend(reranker::head(checkpoint)?);
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
@@ -192,60 +119,6 @@ pub fn quantise(
     })
 }
 
-/// What exponents of the outputs of norms follow from, where the channels of the residual stream have these.
-fn norm_readers(source: Source<'_>, ranges: &Ranges, exponents: &[u8]) -> Result<NormReaders, QuantiseError> {
-    let Source {
-        checkpoint, options, ..
-    } = source;
-    let (config, strategy) = (checkpoint.config(), options.strategy);
-    let mut readers = NormReaders::new();
-    // Weights of a byte have no bit to spare for a channel that is larger than others; vectors are in one unit.
-    if strategy.format() != WeightFormat::Int16 || config.is_encoder() || source.rotation.is_some() {
-        return Ok(readers);
-    }
-    for m in config.matmuls() {
-        if read_state(config, m.kind, m.layer).is_none() {
-            continue;
-        }
-        let bits = bits_of(&strategy.weight_bits(config), m.kind);
-        let units = Units {
-            range: ranges.normed(m.kind, m.layer),
-            stream: exponents,
-            headroom: options.headroom,
-        };
-        let read = || Folded::new(checkpoint, m.kind, m.layer, None);
-        let own = NormReader::new(read, units, (max_weight(bits), bits <= options.feedback_bits))?;
-        readers.extend(own.map(|own| ((m.kind, m.layer), own)));
-    }
-    Ok(readers)
-}
-
-/// By layer, the gains of the norms of the heads of queries and of keys, those of queries times all factors of scores; none where
-/// heads are not normed.
-fn head_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f64>; 2]>, QuantiseError> {
-    let config = checkpoint.config();
-    let of = |kind, layer| {
-        let gains = checkpoint.head_gain(kind, layer)?.unwrap_or_default();
-        Ok::<Vec<f64>, QuantiseError>(gains.into_iter().map(f64::from).collect())
-    };
-    let layers = (0..config.layers).filter(|_| config.head_norms);
-    let gains = layers.map(|layer| {
-        let factors = checkpoint.description().of_gains(layer);
-        let queries = of(MatmulKind::Q, layer)?.into_iter().zip(factors);
-        Ok([queries.map(|(gain, f)| gain * f).collect(), of(MatmulKind::K, layer)?])
-    });
-    gains.collect()
-}
-
-/// By layer, the gains of the norms of what attention and MLP add; none where that is not normed.
-fn post_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f32>; 2]>, QuantiseError> {
-    let config = checkpoint.config();
-    let of = |kind, layer| checkpoint.gain(Parameter::PostNorm(kind, layer));
-    let layers = (0..config.layers).filter(|_| config.is_post_normed());
-    let gains = layers.map(|layer| Ok([of(MatmulKind::O, layer)?, of(MatmulKind::Down, layer)?]));
-    gains.collect()
-}
-
 /// Runs the calibration sequences and reads all weights, layer by layer.
 fn calibrated(source: Source<'_>, texts: &[&[u32]]) -> Result<(Ranges, Weights), QuantiseError> {
     let Source {
@@ -260,41 +133,42 @@ fn calibrated(source: Source<'_>, texts: &[&[u32]]) -> Result<(Ranges, Weights),
     let float = FloatModel::new(checkpoint);
     let mut text_run = float.run(texts).map_err(QuantiseError::of)?;
     let mut head_run = float.run(&heads).map_err(QuantiseError::of)?;
-    let (mut ranges, mut weights) = (Ranges::new(config, options.leading), Weights::new(config));
+    let (mut calibration, mut weights) = (Calibration::new(config, options.leading), Weights::new(config));
     for layer in 0..config.layers {
-        ranges.expect(Set::Texts, texts);
-        let run = |run: &mut FloatRun<'_>, observer: &mut Ranges| {
+        calibration.expect(Set::Texts, texts);
+        let run = |run: &mut FloatRun<'_>, observer: &mut Calibration| {
             run.layer(layer, &mut Turned { rotation, observer })
                 .map_err(QuantiseError::of)
         };
-        run(&mut text_run, &mut ranges)?;
-        ranges.expect(Set::Heads, &heads);
-        run(&mut head_run, &mut ranges)?;
-        let mut kinds = config.layer_kinds();
-        kinds.try_for_each(|kind| weights.read(source, kind, layer, &ranges))?;
+        run(&mut text_run, &mut calibration)?;
+        calibration.expect(Set::Heads, &heads);
+        run(&mut head_run, &mut calibration)?;
+        for kind in config.layer_kinds() {
+            let matrix = source.matrix(kind, layer)?;
+            weights.read(source, (kind, layer), &matrix, calibration.ranges())?;
+        }
     }
-    ranges.expect(Set::Texts, texts);
+    calibration.expect(Set::Texts, texts);
     let mut observer = Turned {
         rotation,
-        observer: &mut ranges,
+        observer: &mut calibration,
     };
     let observed = match config.is_encoder() {
         true => text_run.observe_last_norm(&mut observer),
         false => text_run.observe_output(&mut observer),
     };
     observed.map_err(QuantiseError::of)?;
-    if config.is_encoder() {
-        let (gains, last) = biases::norms(checkpoint)?;
-        weights.gains = gains;
-        weights.biases.insert((MatmulKind::Head, 0), last);
-    } else {
-        weights.read(source, MatmulKind::Head, 0, &ranges)?;
+    if !config.is_encoder() {
+        let head = source.matrix(MatmulKind::Head, 0)?;
+        weights.read(source, (MatmulKind::Head, 0), &head, calibration.ranges())?;
     }
-    weights.read(source, MatmulKind::Embed, 0, &ranges)?;
+    weights.read_gains(checkpoint)?;
+    let embedding = source.matrix(MatmulKind::Embed, 0)?;
+    weights.read(source, (MatmulKind::Embed, 0), &embedding, calibration.ranges())?;
     let first = texts.first().and_then(|ids| ids.first().copied());
     let first = first.filter(|token| texts.iter().all(|ids| ids.first() == Some(token)));
-    ranges.finish(&Folded::new(checkpoint, MatmulKind::Embed, 0, rotation)?, config, first)?;
-    ranges.check()?;
+    let ranges = calibration.finish(&embedding, config, first)?;
+    embedding.release();
     Ok((ranges, weights))
 }
 
@@ -325,23 +199,6 @@ fn first_tokens(config: &ModelConfig, options: &QuantiseOptions, texts: &[&[u32]
         ids
     };
     (0..tried).map(head).collect()
-}
-
-/// The state of the residual stream that a matmul reads, through a norm.
-pub(crate) fn read_state(config: &ModelConfig, kind: MatmulKind, layer: usize) -> Option<usize> {
-    match kind {
-        MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(config.attention_state(layer)),
-        MatmulKind::Gate | MatmulKind::Up => Some(config.mlp_state(layer)),
-        MatmulKind::Head => Some(config.states() - 1),
-        MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => None,
-    }
-}
-
-/// Adds the squares of a matmul's weights by input channel, relative to their mean.
-fn add_reader(readers: &mut [f64], squares: Vec<f64>) {
-    let mean = squares.iter().sum::<f64>() / squares.len() as f64;
-    let mean = mean.max(f64::MIN_POSITIVE);
-    readers.iter_mut().zip(squares).for_each(|(r, s)| *r += s / mean);
 }
 
 impl QuantiseError {

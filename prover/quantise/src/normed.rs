@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use tessera_circuits::model::MatmulKind;
 
 use super::calibrate::NormRange;
-use super::folded::Folded;
+use super::folded::{squares, Axis, BestBits, Folded, InUnits, Noise, NoiseGains};
 use super::limbs::{most_scale, Reader, Squares, BASE};
 use super::options::MIN_SHIFT;
 use tessera_checkpoint::CheckpointError;
@@ -24,7 +24,7 @@ const SMALL: f64 = 0.5;
 const WORTH: f64 = 0.9;
 /// What feeding errors of rounding back makes the squares of columns larger, at most: it moves weights by more than a unit.
 const FED_BACK: f64 = 1.5;
-/// Of the mean square of all channels, that of a channel below which errors are not fed back.
+/// Errors of a channel whose mean square is below this part of the mean of all channels are not fed back.
 const DAMPING: f64 = 0.01;
 /// Room of every channel: another text may make a channel large that was not.
 const HEADROOM: f64 = 2.0;
@@ -33,17 +33,14 @@ const HEADROOM: f64 = 2.0;
 pub(super) struct NormReader {
     /// By the bits that are tried: fractional bits of the weights by output, and their squares.
     tried: Vec<(Vec<i32>, Vec<f64>)>,
-    /// By channel: its squared weights, each relative to the mean square of the output that it enters.
-    gains: Vec<f64>,
-    /// By output: the reciprocal of its mean square.
-    outputs: Vec<f64>,
+    gains: NoiseGains,
     /// Whether errors of rounding are fed back.
     fed_back: bool,
 }
 
 /// What the units of a norm's channels follow from.
 #[derive(Clone, Copy)]
-pub(super) struct Units<'a> {
+pub(super) struct ChannelUnits<'a> {
     pub range: &'a NormRange,
     /// Exponents of the channels of the residual stream; none if all are 0.
     pub stream: &'a [u8],
@@ -51,7 +48,12 @@ pub(super) struct Units<'a> {
     pub headroom: f64,
 }
 
-impl Units<'_> {
+impl ChannelUnits<'_> {
+    /// Whether exponents are thought of at all: most channels are small.
+    pub fn may_differ(&self) -> bool {
+        self.range.median().is_some_and(|median| median < SMALL)
+    }
+
     /// Exponents with which the channels have room where those without exponent have `bits` bits. They are so large that the norm has
     /// shifts in one limb: no unit is so much finer than that of the stream.
     fn exponents(&self, bits: i32) -> Vec<u8> {
@@ -73,33 +75,23 @@ impl Units<'_> {
 }
 
 impl NormReader {
-    /// `read` reads the matrix, whose weights are at most the number given, with errors of rounding fed back or not; `None` if the norm needs no exponents.
-    pub fn new<'a>(
-        read: impl Fn() -> Result<Folded<'a>, CheckpointError>,
-        units: Units<'_>,
-        (max_weight, fed_back): (i32, bool),
-    ) -> Result<Option<Self>, CheckpointError> {
-        let range = units.range;
-        if range.median().is_none_or(|median| median >= SMALL) {
-            return Ok(None);
-        }
-        let means: Vec<f64> = range.mean_squares().collect();
-        let folded = read()?;
-        let squares = folded.output_squares(|c| means[c])?;
-        // What is always zero has no noise that matters.
-        let outputs: Vec<f64> = squares.iter().map(|s| if *s > 0.0 { 1.0 / s } else { 0.0 }).collect();
-        let gains = folded.input_squares(|o| outputs[o])?;
-        let tried = TRIED.map(|bits| {
-            let scaled = read()?.in_units(&units.exponents(bits));
-            let growth = if fed_back { FED_BACK } else { 1.0 };
-            Ok((scaled.choose_bits(max_weight)?, scaled.output_squares(|_| growth)?))
+    /// Reads a matrix, whose weights are at most the number given, with errors of rounding fed back or not.
+    pub fn new(
+        matrix: &Folded<'_>,
+        units: ChannelUnits<'_>,
+        (max, fed_back): (i32, bool),
+    ) -> Result<Self, CheckpointError> {
+        let growth = if fed_back { FED_BACK } else { 1.0 };
+        let tried = TRIED.map(|bits| InUnits {
+            matrix: matrix.clone().in_units(&units.exponents(bits)),
+            tally: (BestBits { max }, squares(Axis::Outputs, |_| growth)),
         });
-        Ok(Some(Self {
-            tried: tried.collect::<Result<_, CheckpointError>>()?,
-            gains,
-            outputs,
-            fed_back,
-        }))
+        let mean_squares: Vec<f64> = units.range.mean_squares().collect();
+        let noise = Noise {
+            mean_squares: &mean_squares,
+        };
+        let (gains, tried) = matrix.tally((noise, tried.collect::<Vec<_>>()))?;
+        Ok(Self { tried, gains, fed_back })
     }
 
     /// Squared error of the outputs, each relative to its mean square, that rounding of the norm's outputs and of the weights causes, in the
@@ -107,7 +99,7 @@ impl NormReader {
     fn noise(&self, (bits, exponents): (i32, &[u8]), range: &NormRange, weights: impl Iterator<Item = i32>) -> f64 {
         let variance = |bits: i32| f64::from(-2 * bits).exp2() / 12.0;
         let power = |c: usize| f64::from(2 * exponents.get(c).copied().map_or(0, i32::from)).exp2();
-        let gains = self.gains.iter().enumerate();
+        let gains = self.gains.inputs.iter().enumerate();
         let values: f64 = gains.map(|(c, gain)| variance(bits) * power(c) * gain).sum();
         let squares = range.mean_squares().enumerate();
         let squares: Vec<f64> = squares.map(|(c, square)| square / power(c)).collect();
@@ -120,18 +112,18 @@ impl NormReader {
             }
             false => sum,
         };
-        let weights = weights.zip(&self.outputs);
+        let weights = weights.zip(&self.gains.outputs);
         let weights: f64 = weights.map(|(bits, output)| squares * variance(bits) * output).sum();
-        (values + weights) / self.outputs.len().max(1) as f64
+        (values + weights) / self.gains.outputs.len().max(1) as f64
     }
 }
 
 /// Bits and exponents of a norm.
 pub(super) struct Normed {
-    /// Of its channels without exponent.
+    /// Fractional bits of the channels without exponent.
     pub bits: i32,
     pub exponents: Vec<u8>,
-    /// Of its readers: fractional bits of the weights, and their squares.
+    /// The matrices that read the norm, as kind and layer, and which of the bits that were tried are theirs.
     readers: Vec<(MatmulKind, usize, usize)>,
 }
 
@@ -140,7 +132,7 @@ impl Normed {
     /// says which have shifts.
     pub fn choose(
         (readers, all): (&[(usize, Reader<'_>)], &NormReaders),
-        units: Units<'_>,
+        units: ChannelUnits<'_>,
         own: i32,
         allowed: impl Fn(i32, &[u8]) -> bool,
     ) -> Option<Self> {
@@ -206,8 +198,8 @@ mod tests {
     const HIDDEN: usize = 64;
     const KEY: (MatmulKind, usize) = (MatmulKind::Up, 0);
 
-    fn units(range: &NormRange) -> Units<'_> {
-        Units {
+    fn units(range: &NormRange) -> ChannelUnits<'_> {
+        ChannelUnits {
             range,
             stream: &[],
             headroom: 1.25,
@@ -238,8 +230,10 @@ mod tests {
         let reference: f64 = weights.iter().zip(&range.squares).map(|(w, s)| w * w * s).sum();
         let reader = NormReader {
             tried: tried.collect(),
-            gains: weights.iter().map(|w| 2.0 * w * w / reference).collect(),
-            outputs: vec![1.0 / reference; 2],
+            gains: NoiseGains {
+                inputs: weights.iter().map(|w| 2.0 * w * w / reference).collect(),
+                outputs: vec![1.0 / reference; 2],
+            },
             fed_back: false,
         };
         (range, NormReaders::from([(KEY, reader)]))
@@ -281,7 +275,7 @@ mod tests {
         let mut stream = [0; HIDDEN];
         stream[9] = 5;
         let of = |bits| {
-            let units = Units {
+            let units = ChannelUnits {
                 stream: &stream,
                 ..units(&range)
             };

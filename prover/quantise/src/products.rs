@@ -6,10 +6,10 @@
 use tessera_circuits::bounds::{MAX_ACT_SHIFT, MAX_EXPONENT};
 
 use super::calibrate::ProductRange;
-use super::folded::{fit, Folded};
+use super::folded::{Largest, Maxima, Noise, NoiseGains, Tally};
 use super::limbs::BASE;
 use super::options::MIN_SHIFT;
-use tessera_checkpoint::CheckpointError;
+use super::rounding::fit;
 
 /// The most channels with an exponent in a layer.
 const MOST: usize = 8;
@@ -18,30 +18,33 @@ const WORTH: f64 = 0.75;
 /// How many times the units of all other channels may be halved.
 const STEPS: i32 = MAX_EXPONENT as i32;
 
-/// What the choice for a layer follows from beside the ranges: the weights of Down.
-pub(super) struct DownWeights {
+/// What was seen of the product of a layer, as far as exponents follow from it.
+pub(super) struct Products {
     /// Channels that may get an exponent: those that hold the largest values.
     candidates: Vec<usize>,
-    /// By output: the largest absolute weight of each candidate, and of all other channels together.
-    own: Vec<Vec<f32>>,
-    others: Vec<f32>,
-    /// By channel: its squared weights, each relative to the mean square of the output that it enters.
-    gains: Vec<f64>,
-    /// By output: the reciprocal of its mean square.
-    outputs: Vec<f64>,
-    /// Mean squares of the channels: of the product, and of what Up's output is multiplied by.
-    products: Vec<f64>,
+    /// Mean squares of the channels of the product.
+    squares: Vec<f64>,
+    /// Mean squares of the factors of Up's output.
     silu: Vec<f64>,
+}
+
+/// What the exponents of a layer's product follow from beside the room that there is.
+pub(super) struct DownWeights {
+    products: Products,
+    /// Largest absolute weights of Down's outputs: of each candidate, and of all other channels together.
+    largest: Largest,
+    gains: NoiseGains,
     /// The largest integer that a weight may be.
     max_weight: i32,
 }
 
 /// The most fractional bits of every channel, and those of the SiLU of gates.
 pub(super) struct Room {
-    /// Of Up's output: with which it fits, and its shift is large enough.
+    /// The most bits with which Up's output fits and its shift is large enough.
     pub up: Vec<i32>,
-    /// Of the product in the body and in leading rows: with which it fits.
+    /// The most bits with which the product fits in the body.
     pub body: Vec<i32>,
+    /// The most bits with which it fits in leading rows.
     pub lead: Vec<i32>,
     pub silu: i32,
     /// Whether leading rows are those of one token, which was seen: units may be finer there than in the body.
@@ -73,14 +76,13 @@ impl Room {
     }
 }
 
-impl DownWeights {
-    /// `folded` is Down, with weights up to `max_weight`; `None` if there was no row of the body.
-    pub fn new(folded: &Folded<'_>, range: &ProductRange, max_weight: i32) -> Result<Option<Self>, CheckpointError> {
+impl Products {
+    /// What was seen of a product; `None` if there was no row of the body.
+    pub fn new(range: &ProductRange) -> Option<Self> {
         if range.rows == 0 || range.squares.len() != range.silu_squares.len() {
-            return Ok(None);
+            return None;
         }
-        let mean = |sums: &[f64]| -> Vec<f64> { sums.iter().map(|s| s / range.rows as f64).collect() };
-        let (products, silu) = (mean(&range.squares), mean(&range.silu_squares));
+        let mean = |sums: &[f64]| sums.iter().map(|s| s / range.rows as f64).collect();
         // Of first rows it is not known yet of which class they are.
         let mut lead = range.max.lead.clone();
         lead.resize(lead.len().max(range.others.len()), 0.0);
@@ -91,27 +93,42 @@ impl DownWeights {
             .collect();
         candidates.sort_unstable();
         candidates.dedup();
-        let (own, others) = folded.output_maxima(&candidates)?;
-        let squares = folded.output_squares(|c| products[c])?;
-        // What is always zero has no noise that matters.
-        let outputs: Vec<f64> = squares.iter().map(|s| if *s > 0.0 { 1.0 / s } else { 0.0 }).collect();
-        let gains = folded.input_squares(|o| outputs[o])?;
-        Ok(Some(Self {
+        Some(Self {
             candidates,
-            own,
-            others,
-            gains,
-            outputs,
+            squares: mean(&range.squares),
+            silu: mean(&range.silu_squares),
+        })
+    }
+
+    /// What exponents follow from in the weights of Down.
+    pub fn tally(&self) -> impl Tally<Total = (Largest, NoiseGains)> + '_ {
+        let noise = Noise {
+            mean_squares: &self.squares,
+        };
+        (
+            Maxima {
+                inputs: &self.candidates,
+            },
+            noise,
+        )
+    }
+}
+
+impl DownWeights {
+    /// Down's weights as they were tallied, with integers up to `max_weight`.
+    pub fn new(products: Products, (largest, gains): (Largest, NoiseGains), max_weight: i32) -> Self {
+        Self {
             products,
-            silu,
+            largest,
+            gains,
             max_weight,
-        }))
+        }
     }
 
     /// Fractional bits of the weights by output, with these exponents.
     pub fn weight_bits(&self, exponents: &[u8]) -> Vec<i32> {
-        let mut largest = self.others.clone();
-        for (c, own) in self.candidates.iter().zip(&self.own) {
+        let mut largest = self.largest.others.clone();
+        for (c, own) in self.products.candidates.iter().zip(&self.largest.own) {
             let unit = f32::from(exponents.get(*c).copied().unwrap_or(0)).exp2();
             largest.iter_mut().zip(own).for_each(|(l, w)| *l = l.max(w * unit));
         }
@@ -124,11 +141,11 @@ impl DownWeights {
         let variance = |bits: i32| f64::from(-2 * bits).exp2() / 12.0;
         let power = |c: usize| 2 * exponents.get(c).copied().map_or(0, i32::from);
         let [up, body, _] = room.bits(exponents);
-        let squares = self.products.iter().enumerate();
+        let squares = self.products.squares.iter().enumerate();
         let squares: f64 = squares.map(|(c, s)| s * f64::from(-power(c)).exp2()).sum();
-        let weights = self.weight_bits(exponents).into_iter().zip(&self.outputs);
+        let weights = self.weight_bits(exponents).into_iter().zip(&self.gains.outputs);
         let weights: f64 = weights.map(|(bits, output)| squares * variance(bits) * output).sum();
-        let channels = self.gains.iter().zip(&self.silu).enumerate();
+        let channels = self.gains.inputs.iter().zip(&self.products.silu).enumerate();
         let values = channels
             .map(|(c, (gain, silu))| (variance(body) + variance(up) * silu) * f64::from(power(c)).exp2() * gain);
         weights + values.sum::<f64>()
@@ -138,7 +155,7 @@ impl DownWeights {
     /// and `2^k` times as small in Up's output and in the product of both classes, for all small `i`, `j` and `k`. Without
     /// exponents there is the room of `plain`.
     pub fn exponents(&self, plain: &Room, room: &Room) -> Vec<u8> {
-        let channels = self.gains.len();
+        let channels = self.gains.inputs.len();
         let least = room.of_all(&[]);
         let exponents = |steps: [i32; 3]| -> Option<Vec<u8>> {
             let wanted: [i32; 3] = std::array::from_fn(|i| least[i] + steps[i]);
@@ -149,7 +166,7 @@ impl DownWeights {
             };
             let exponents: Vec<i32> = (0..channels).map(needed).collect();
             let used = exponents.iter().enumerate().filter(|(_, k)| **k > 0);
-            let allowed = |(c, k): (usize, &i32)| *k <= MAX_EXPONENT.into() && self.candidates.contains(&c);
+            let allowed = |(c, k): (usize, &i32)| *k <= MAX_EXPONENT.into() && self.products.candidates.contains(&c);
             let possible = used.clone().count() <= MOST && used.clone().all(allowed);
             possible.then(|| exponents.into_iter().map(|k| k as u8).collect())
         };
@@ -191,16 +208,20 @@ mod tests {
             (0..CHANNELS).map(value).collect()
         };
         let factor = f64::from(large).exp2();
-        let down = DownWeights {
+        let products = Products {
             candidates: vec![channel],
+            squares: by_channel(0.1, 0.1 * factor.powi(2)),
+            silu: vec![0.01; CHANNELS],
+        };
+        let largest = Largest {
             own: vec![vec![1.0 / factor as f32]],
             others: vec![1.0],
-            gains: by_channel(1.0, 1.0 / factor.powi(2)),
-            outputs: vec![1.0],
-            products: by_channel(0.1, 0.1 * factor.powi(2)),
-            silu: vec![0.01; CHANNELS],
-            max_weight: 2047,
         };
+        let gains = NoiseGains {
+            inputs: by_channel(1.0, 1.0 / factor.powi(2)),
+            outputs: vec![1.0],
+        };
+        let down = DownWeights::new(products, (largest, gains), 2047);
         let mut most = vec![12; CHANNELS];
         most[channel] -= large;
         let room = Room {
@@ -233,7 +254,7 @@ mod tests {
         assert!(down.exponents(&room, &room).is_empty());
         // A large channel whose weight is as large as all others: an exponent would cost every weight as many bits.
         let (mut down, room) = layer(5, 6);
-        down.own = vec![vec![1.0]];
+        down.largest.own = vec![vec![1.0]];
         let exponents = down.exponents(&room, &room);
         assert!(exponents.get(5).is_none_or(|k| *k < 6), "{exponents:?}");
         // What exponents ask of the room may cost more than they give.

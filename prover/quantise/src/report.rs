@@ -62,7 +62,7 @@ pub struct ChannelExponent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstTokens {
     pub tried: usize,
-    /// Those whose second row has values as large as leading rows have, which do not fit the units of other rows.
+    /// How many of them have a second row with values as large as leading rows have, which do not fit the units of other rows.
     pub saturated: usize,
 }
 
@@ -71,9 +71,9 @@ pub struct FirstTokens {
 pub struct CalibrationReport {
     /// Token rows of calibration text.
     pub tokens: usize,
-    /// Of the residual stream.
+    /// The channels of the residual stream that have an exponent.
     pub exponents: Vec<ChannelExponent>,
-    /// Of the MLP's product, by layer.
+    /// The channels of the MLP's product that have an exponent, by layer.
     pub products: Vec<Vec<ChannelExponent>>,
     pub heads: FirstTokens,
     pub activations: Vec<TensorBits>,

@@ -6,10 +6,12 @@ use tempfile::TempDir;
 use tessera_circuits::model::Limbs;
 use tessera_circuits::model::{ChannelShift, LeadingRows, ModelParams, RowClass, StreamShift, WeightFormat};
 
-use super::rotation::Rotation;
 use super::*;
+use crate::folded::{Axis, Folded};
 use crate::in_memory as quantised;
-use tessera_checkpoint::{matmul_tensor, Orientation};
+use crate::rotation::Rotation;
+use crate::source::read_state;
+use tessera_checkpoint::matmul_tensor;
 use tessera_model::forward::{ForwardState, Saturations};
 use tessera_model::QuantisedModel;
 use tessera_samples::{golden, odd_config, ragged_config, random_ids, SplitMix, FIXTURE};
@@ -135,9 +137,9 @@ fn entries(folded: &Folded<'_>, (inputs, outputs): (usize, usize)) -> Vec<f32> {
         folded.read(row, 0..width / 3, first).unwrap();
         folded.read(row, width / 3..width, second).unwrap();
         for (column, value) in values.into_iter().enumerate() {
-            let at = match folded.orientation {
-                Orientation::InputsFirst => row * outputs + column,
-                Orientation::OutputsFirst => column * outputs + row,
+            let at = match folded.rows {
+                Axis::Inputs => row * outputs + column,
+                Axis::Outputs => column * outputs + row,
             };
             entries[at] = value;
         }

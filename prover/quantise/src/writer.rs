@@ -8,10 +8,12 @@ use rayon::prelude::*;
 use tessera_circuits::model::{ColumnNorms, Matmul, MatmulKind, ModelConfig, WeightFormat, TILE};
 
 use super::feedback::{self, Factor, Feedback, LARGEST_MATRIX};
-use super::folded::{rounded, unit, Folded};
+use super::folded::{Axis, Folded};
 use super::options::{bits_of, ALL_KINDS};
-use super::{read_state, texts, Quantisation, QuantiseError};
-use tessera_checkpoint::{Checkpoint, CheckpointError, Orientation};
+use super::rounding::{rounded, unit, SIMD_LANES};
+use super::source::read_state;
+use super::{texts, Quantisation, QuantiseError};
+use tessera_checkpoint::{Checkpoint, CheckpointError};
 use tessera_kernels::digest::{Digester, FileDigest};
 use tessera_model::tiles::{pack_tile, tile_bytes, TILE_WEIGHTS};
 use tessera_model::weights::{channels, ModelNorms};
@@ -20,7 +22,6 @@ use tessera_support::progress::Progress;
 
 /// Bytes of tiles that are made before they are written.
 const SLAB: usize = 16 << 20;
-const SIMD_LANES: usize = 16;
 
 impl Quantisation {
     /// Writes the weights file of the model, in the order of `ModelConfig::matmuls`, and returns its digest and the norms
@@ -162,13 +163,13 @@ impl<'a> Matrix<'a> {
             self.fed_back(inputs, outputs, &mut weights)?;
             return Ok(self.packed(&weights));
         }
-        match self.weights.orientation {
-            Orientation::OutputsFirst => self.each_row(outputs, inputs, |y, row| {
+        match self.weights.rows {
+            Axis::Outputs => self.each_row(outputs, inputs, |y, row| {
                 for (tile, row) in weights.iter_mut().zip(row.as_chunks::<TILE>().0) {
                     row.iter().enumerate().for_each(|(x, w)| tile[x * TILE + y] = *w);
                 }
             })?,
-            Orientation::InputsFirst => self.each_row(inputs, outputs, |x, row| {
+            Axis::Inputs => self.each_row(inputs, outputs, |x, row| {
                 weights[x / TILE][x % TILE * TILE..][..TILE].copy_from_slice(row);
             })?,
         }
@@ -199,12 +200,12 @@ impl<'a> Matrix<'a> {
         for (y, output) in outputs.iter().enumerate() {
             let Some(output) = *output else { continue };
             bits[y] = self.bits[output];
-            if self.weights.orientation == Orientation::OutputsFirst {
+            if self.weights.rows == Axis::Outputs {
                 self.weights.read(output, 0..width, &mut row)?;
                 weights.iter_mut().zip(&row).for_each(|(to, w)| to[y] = *w);
             }
         }
-        if self.weights.orientation == Orientation::InputsFirst {
+        if self.weights.rows == Axis::Inputs {
             // Real channels keep their order in the padded layout.
             let mut real = outputs.iter().flatten();
             let first = real.next().copied().unwrap_or_default();
@@ -246,9 +247,9 @@ impl<'a> Matrix<'a> {
         for (position, row) in rows.iter().enumerate() {
             let Some(row) = *row else { continue };
             self.weights.read(row, range.clone(), &mut values)?;
-            match self.weights.orientation {
-                Orientation::OutputsFirst => self.round(&values, |_| unit(self.bits[row]), &mut integers),
-                Orientation::InputsFirst => {
+            match self.weights.rows {
+                Axis::Outputs => self.round(&values, |_| unit(self.bits[row]), &mut integers),
+                Axis::Inputs => {
                     let many = &self.bits[range.clone()];
                     let units = |i: usize| {
                         let bits = |lane: usize| many.get(i + lane).copied().unwrap_or_default();

@@ -1,3 +1,4 @@
+use super::maxima::{gate_max, pair_max, score_max, uncapped};
 use super::*;
 
 /// First rows of other tokens are leading ones as long as they are like those of the token of all texts. Where they are like rows of the
@@ -17,14 +18,15 @@ fn first_rows_have_the_class_that_leaves_the_finest_units() {
     };
     let config = tessera_samples::odd_config();
     let place = |leading: LeadingRows, [body, lead, others]: [f32; 3], first: Option<u32>| {
-        let mut ranges = Ranges::new(&config, leading);
-        for (state, first_rows) in ranges.residual.iter_mut().zip(&mut ranges.others) {
+        let mut calibration = Calibration::new(&config, leading);
+        for (state, first_rows) in calibration.ranges.residual.iter_mut().zip(&mut calibration.others) {
             let row = |value: f32| vec![value; config.hidden];
             state.body.add(&row(body));
             state.lead.add(&row(lead));
             first_rows.add(&row(others));
         }
-        ranges.place_first_rows(first);
+        calibration.place_first_rows(first);
+        let ranges = calibration.ranges();
         let state = &ranges.residual[0];
         (ranges.leading.token, state.body.max[0], state.lead.max[0])
     };

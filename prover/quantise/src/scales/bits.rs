@@ -31,7 +31,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// Of what a matrix of a layer reads in the body.
+    /// The bits of the inputs of a matrix in the body.
     pub fn input(&self, kind: MatmulKind, layer: usize) -> i32 {
         let of = |bits: fn(&LayerBits) -> i32| self.layers.get(layer).map_or(0, bits);
         match kind {

@@ -2,21 +2,18 @@
 
 use tessera_circuits::model::MatmulKind;
 
-use super::super::exponents::Stream;
-use super::{Readers, Scales};
+use super::given::Readers;
+use super::{Exponents, Given, WeightScales};
+use crate::exponents::Stream;
 
-impl Scales<'_> {
-    /// Whether a state is an output of O or Down, which is normed before it is added and whose channels have no exponents.
-    pub(super) fn is_output(&self, n: usize) -> bool {
-        self.config.is_post_normed() && n % 2 == 1
-    }
-
-    pub(super) fn exponent(&self, c: usize) -> i32 {
-        self.exponents.get(c).copied().map_or(0, i32::from)
+impl Given<'_> {
+    /// Exponents of the channels of the residual stream; none if all are 0.
+    pub(crate) fn stream_exponents(&self, readers: &Readers) -> Vec<u8> {
+        self.stream(readers).exponents(self.options.exponents)
     }
 
     /// What the choice of exponents follows from: the rows of the body.
-    pub(super) fn stream(&self, readers: &Readers) -> Stream {
+    fn stream(&self, readers: &Readers) -> Stream {
         let mut sensitivity: Vec<Vec<f64>> = Vec::new();
         let mut later = vec![0.0; self.config.hidden];
         let states = || readers.iter().zip(&self.ranges.residual).enumerate();
@@ -36,26 +33,43 @@ impl Scales<'_> {
             massive: self.ranges.are_massive(),
         }
     }
+}
+
+impl WeightScales {
+    /// Fewest bits of a channel of a weight matrix.
+    pub(super) fn fewest(&self, kind: MatmulKind, layer: usize) -> i32 {
+        self.bits[&(kind, layer)].iter().copied().min().unwrap_or(0)
+    }
+}
+
+impl Exponents<'_> {
+    /// The exponent of a channel of the stream.
+    pub(super) fn exponent(&self, c: usize) -> i32 {
+        self.stream.get(c).copied().map_or(0, i32::from)
+    }
+
+    /// Exponent of a channel of a state, which may be an output of O or Down.
+    pub(super) fn state_exponent(&self, n: usize, c: usize) -> i32 {
+        match self.given.is_output(n) {
+            true => 0,
+            false => self.exponent(c),
+        }
+    }
 
     /// Exponent of a channel that a matrix writes to.
     pub(super) fn written_exponent(&self, kind: MatmulKind, c: usize) -> i32 {
-        match kind == MatmulKind::Embed || !self.config.is_post_normed() {
+        match kind == MatmulKind::Embed || !self.given.config.is_post_normed() {
             true => self.exponent(c),
             false => 0,
         }
     }
 
     /// Fewest bits of a channel of a matrix that writes to the residual stream, with what the channel's unit takes off.
-    pub(super) fn min_writer(&self, kind: MatmulKind, layer: usize) -> i32 {
-        let channels = self.weights[&(kind, layer)].iter().enumerate();
+    pub(super) fn fewest_written(&self, kind: MatmulKind, layer: usize) -> i32 {
+        let channels = self.weights.bits[&(kind, layer)].iter().enumerate();
         channels
             .map(|(c, w)| w + self.written_exponent(kind, c))
             .min()
             .unwrap_or(0)
-    }
-
-    /// Fewest bits of a channel of a weight matrix.
-    pub(super) fn min_weight(&self, kind: MatmulKind, layer: usize) -> i32 {
-        self.weights[&(kind, layer)].iter().copied().min().unwrap_or(0)
     }
 }

@@ -3,11 +3,12 @@
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::model::{ByClass, MatmulKind};
 
-use super::super::limbs::BASE;
-use super::super::QuantiseError;
 use super::bits::{Bits, LayerBits};
+use super::given::update;
 use super::limits::signed;
-use super::Scales;
+use super::{Exponents, Given, WeightScales};
+use crate::limbs::BASE;
+use crate::QuantiseError;
 
 /// Room for the mean of a normed state in what it adds.
 const WITH_MEAN: f64 = 1.25;
@@ -25,47 +26,65 @@ fn log2_up(value: f64) -> i32 {
     value.max(f64::MIN_POSITIVE).log2().ceil() as i32
 }
 
-impl Scales<'_> {
+impl Given<'_> {
+    /// Fractional bits of the gains that make the vector.
+    fn last_gain_bits(&self, norm: i32) -> i32 {
+        let largest = |values: &[f64]| log2_up(values.iter().fold(0.0, |max: f64, v| max.max(v.abs())));
+        let gains = self.gains.states.last().map_or(0, |gains| largest(gains));
+        let bias = self.biases.get(&(MatmulKind::Head, 0)).map_or(0, |bias| largest(bias));
+        let bias = MAX_BIAS.ilog2() as i32 - bias - norm;
+        VECTOR_GAIN_BITS.min(MOST_GAIN_BITS - gains).min(bias)
+    }
+
+    /// Fractional bits of the vector with its gains, where the last norm has `norm` bits.
+    pub(super) fn vector_bits(&self, norm: i32) -> i32 {
+        norm + self.last_gain_bits(norm)
+    }
+}
+
+impl WeightScales {
+    /// Brings the bits of the channels of O and Down so close to each other that one factor serves the normed state of all.
+    pub(super) fn level_writers(&mut self, layer: usize) {
+        for kind in [MatmulKind::O, MatmulKind::Down] {
+            let most = self.fewest(kind, layer) + MOST_SKIP;
+            let channels = self.bits.entry((kind, layer)).or_default();
+            channels.iter_mut().for_each(|w| *w = (*w).min(most));
+        }
+    }
+}
+
+impl Exponents<'_> {
     /// Bits of what is added to state `n >= 1`, as if it were a state of 16 bits: the state before, or in encoders the normed one, times
     /// its gains.
     pub(super) fn added(&self, n: usize, before: ByClass<i32>) -> ByClass<i32> {
-        let Some(gains) = self.gains.get(n - 1) else {
+        let Some(gains) = self.given.gains.states.get(n - 1) else {
             return before;
         };
         let largest = gains.iter().fold(0.0, |max: f64, g| max.max(g.abs()));
         ByClass::both(self.norms[n - 1] - log2_up(WITH_MEAN * largest))
     }
 
-    /// As [`Scales::added`], to an output of O or Down: nothing where that is a state of its own.
+    /// Bits of what is added to an output of O or Down: nothing where that output is a state of its own.
     pub(super) fn added_to_output(&self, n: usize, before: ByClass<i32>) -> Option<ByClass<i32>> {
-        (!self.config.is_post_normed()).then(|| self.added(n, before))
+        (!self.given.config.is_post_normed()).then(|| self.added(n, before))
     }
 
     /// Lowers the bits of the norms of an encoder where gains would have too few: means that are taken off are as coarse as the units
     /// of the accumulators, and what rounding adds to a norm's output is less.
     pub(super) fn make_room_for_gains(&mut self, bits: &Bits) {
-        for n in 0..self.gains.len().saturating_sub(1) {
+        for n in 0..self.given.gains.states.len().saturating_sub(1) {
             let gain = self.gain_bits(n + 1, &bits.layers).unwrap_or(LEAST_GAIN_BITS);
             let less = (LEAST_GAIN_BITS - gain).max(0);
             self.norms[n] = (self.norms[n] - less).max(LEAST_NORM_BITS.min(self.norms[n]));
         }
     }
 
-    /// Brings the bits of the channels of O and Down so close to each other that one factor serves the normed state of all.
-    pub(super) fn level_writers(&mut self, layer: usize) {
-        for kind in [MatmulKind::O, MatmulKind::Down] {
-            let most = self.min_weight(kind, layer) + MOST_SKIP;
-            let channels = self.weights.entry((kind, layer)).or_default();
-            channels.iter_mut().for_each(|w| *w = (*w).min(most));
-        }
-    }
-
     /// Fractional bits of the gains with which the state before `n >= 1` is added to it in an encoder; `None` in other models. The
     /// accumulator with the fewest bits has those of gain and normed state together.
     pub(super) fn gain_bits(&self, n: usize, layers: &[LayerBits]) -> Option<i32> {
-        self.gains.get(n - 1)?;
-        let (kind, layer, input) = self.update(n, layers);
-        Some(input.body + self.min_weight(kind, layer) - self.norms[n - 1])
+        self.given.gains.states.get(n - 1)?;
+        let (kind, layer, input) = update(n, layers);
+        Some(input.body + self.weights.fewest(kind, layer) - self.norms[n - 1])
     }
 
     /// The difference of the exponents of factor and shift at state `n`, which has `after` bits, where gains have `gain` bits.
@@ -81,30 +100,16 @@ impl Scales<'_> {
         })
     }
 
-    /// Fractional bits of the gains that make the vector.
-    fn last_gain_bits(&self, norm: i32) -> i32 {
-        let largest = |values: &[f64]| log2_up(values.iter().fold(0.0, |max: f64, v| max.max(v.abs())));
-        let gains = self.gains.last().map_or(0, |gains| largest(gains));
-        let bias = self.biases.get(&(MatmulKind::Head, 0)).map_or(0, |bias| largest(bias));
-        let bias = MAX_BIAS.ilog2() as i32 - bias - norm;
-        VECTOR_GAIN_BITS.min(MOST_GAIN_BITS - gains).min(bias)
-    }
-
-    /// Fractional bits of the vector with its gains, where the last norm has `norm` bits.
-    pub(super) fn vector_bits(&self, norm: i32) -> i32 {
-        norm + self.last_gain_bits(norm)
-    }
-
     /// The gains of all states, as the key has them; nothing of models that are no encoders.
     pub(super) fn gain_integers(&self, bits: &Bits) -> Vec<Vec<i32>> {
         let of = |(n, gains): (usize, &Vec<f64>)| {
-            let bits = match n + 1 < self.gains.len() {
+            let bits = match n + 1 < self.given.gains.states.len() {
                 true => self.gain_bits(n + 1, &bits.layers).unwrap_or_default(),
-                false => self.last_gain_bits(bits.norm_final),
+                false => self.given.last_gain_bits(bits.norm_final),
             };
             let unit = f64::from(bits).exp2();
             gains.iter().map(|g| (g * unit).round() as i32).collect()
         };
-        self.gains.iter().enumerate().map(of).collect()
+        self.given.gains.states.iter().enumerate().map(of).collect()
     }
 }

@@ -6,14 +6,14 @@ use tessera_circuits::semantics::{norm_bound, ROPE_BITS};
 
 use super::bits::LayerBits;
 use super::limits::small;
-use super::{Scales, BASE};
-use crate::limbs::most_scale;
+use super::Given;
+use crate::limbs::{most_scale, BASE};
 use crate::QuantiseError;
 
 /// Fractional bits that integer gains may have: those of a gain of zeros have the most.
 const GAIN_BITS: std::ops::RangeInclusive<i32> = -24..=24;
 
-impl Scales<'_> {
+impl Given<'_> {
     /// log2 of the scale of the norms of heads: the largest one that one limb allows.
     fn head_scale(&self) -> i32 {
         most_scale(self.config.head_dim).min(self.normed_bits() + ONE_LIMB_SHIFT)
@@ -43,14 +43,14 @@ impl Scales<'_> {
 
     /// Fractional bits of rotated queries and keys of a layer whose heads are normed.
     pub(super) fn turned_bits(&self, layer: usize) -> Option<(i32, i32)> {
-        let [q, k] = self.head_gains.get(layer)?;
+        let [q, k] = self.gains.heads.get(layer)?;
         let of = |gains: &[f64]| self.normed_bits() + Self::most_gain_bits(gains) - ROPE_BITS as i32;
         Some((of(q), of(k)))
     }
 
     /// The norms of the heads of a layer, if they are normed.
     pub(super) fn head_norms(&self, layer: usize, bits: &LayerBits) -> Result<Option<HeadNorms>, QuantiseError> {
-        let Some([q, k]) = self.head_gains.get(layer) else {
+        let Some([q, k]) = self.gains.heads.get(layer) else {
             return Ok(None);
         };
         let (scale, normed, width) = (self.head_scale(), self.normed_bits(), self.config.head_dim);

@@ -5,21 +5,22 @@ use std::iter::repeat;
 use tessera_circuits::bounds::{normed_bound, rotated_sum, rounded_bound, MAX_QUERY_SUM};
 use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelParams, LAYER_KINDS};
 
-use super::{Scales, BASE};
+use super::Exponents;
+use crate::limbs::BASE;
 
 /// Heads up to this long need no bound but the range of queries.
 const SHORT: usize = 128;
 /// Queries give up no more bits than this: with fewer, scores would be noise.
 const MOST_LOST: i32 = 8;
 
-impl Scales<'_> {
+impl Exponents<'_> {
     /// Bits of the weights of every channel of a matmul that reads a norm of `input` bits: fewer than there might be where its shift
     /// would be too large, its accumulators would not fit one limb, or its bias would not fit.
     pub(super) fn channel_bits(&self, kind: MatmulKind, layer: usize, input: i32, output: i32) -> Vec<i32> {
-        let spare = BASE + self.limit(kind) - input;
+        let spare = BASE + self.given.limit(kind) - input;
         let reader = self.reader(kind, layer, output);
         let bits = reader.bits(input).zip(reader.outputs());
-        let channels = bits.zip(self.bias_bits(kind, layer, input));
+        let channels = bits.zip(self.given.bias_bits(kind, layer, input));
         channels
             .map(|((bits, output), biased)| bits.min(output + spare).min(biased))
             .collect()
@@ -28,10 +29,10 @@ impl Scales<'_> {
     /// Bits of the queries of a layer, `wish` at most, with which scores keep their bound; `wish` if there are none.
     pub(super) fn query_bits(&self, layer: usize, input: i32, wish: i32) -> i32 {
         let kept = |bits: &i32| self.query_sum(layer, input, *bits) <= MAX_QUERY_SUM;
-        match self.config.head_dim {
+        match self.given.config.head_dim {
             0..=SHORT => wish,
             // What is normed is bounded by its norm.
-            _ if self.config.head_norms => wish,
+            _ if self.given.config.head_norms => wish,
             _ => (wish - MOST_LOST..=wish).rev().find(kept).unwrap_or(wish),
         }
     }
@@ -39,8 +40,8 @@ impl Scales<'_> {
     /// The largest sum of squares of a column of Q whose weights have so many bits.
     fn query_square(&self, layer: usize, bits: &[i32]) -> u64 {
         // Rounding moves no weight by more than one unit, on average.
-        let error = (self.config.hidden as f64).sqrt();
-        let squares = self.squares[&(MatmulKind::Q, layer)].iter().zip(bits);
+        let error = (self.given.config.hidden as f64).sqrt();
+        let squares = self.weights.squares[&(MatmulKind::Q, layer)].iter().zip(bits);
         let norms = squares.map(|(square, bits)| square.sqrt() * f64::from(*bits).exp2() + error);
         let longest = norms.fold(0.0, f64::max);
         (longest * longest).ceil() as u64
@@ -49,10 +50,10 @@ impl Scales<'_> {
     /// The norms of the columns of Q that its weights will have, as far as is known before they are rounded: with the largest that
     /// there may be, no scores of long heads would keep their bound.
     pub(super) fn expect_queries(&self, params: &mut ModelParams) {
-        let hidden = self.config.hidden as u64;
-        let long = self.config.head_dim > SHORT && !self.config.head_norms;
-        for layer in (0..self.config.layers).filter(|_| long) {
-            let bits = &self.weights[&(MatmulKind::Q, layer)];
+        let hidden = self.given.config.hidden as u64;
+        let long = self.given.config.head_dim > SHORT && !self.given.config.head_norms;
+        for layer in (0..self.given.config.layers).filter(|_| long) {
+            let bits = &self.weights.bits[&(MatmulKind::Q, layer)];
             let own = &mut params.columns[layer * LAYER_KINDS.len()];
             let square = own.square.min(self.query_square(layer, bits));
             let l1 = square.min((hidden.saturating_mul(square)).isqrt());
@@ -64,15 +65,15 @@ impl Scales<'_> {
     fn query_sum(&self, layer: usize, input: i32, output: i32) -> u64 {
         let kind = MatmulKind::Q;
         let bits = self.channel_bits(kind, layer, input, output);
-        let bound = normed_bound(self.config.hidden, input, self.query_square(layer, &bits));
-        let biases = self.biases.get(&(kind, layer)).map_or(&[][..], Vec::as_slice);
+        let bound = normed_bound(self.given.config.hidden, input, self.query_square(layer, &bits));
+        let biases = self.given.biases(kind, layer);
         let biases = biases.iter().copied().chain(repeat(0.0));
         let channels = bits.iter().zip(biases).map(|(bits, bias)| {
             let bias = (bias.abs() * f64::from(input + bits).exp2()).ceil() as u128;
             rounded_bound(bound + bias, (input + bits - output).unsigned_abs())
         });
         let channels: Vec<u128> = channels.collect();
-        let heads = channels.chunks_exact(self.config.head_dim).map(rotated_sum);
+        let heads = channels.chunks_exact(self.given.config.head_dim).map(rotated_sum);
         heads.max().unwrap_or(0)
     }
 }

@@ -1,25 +1,28 @@
 //! What calibration tells of its choice.
 
-use super::{Bits, Scales};
+use super::bits::Bits;
+use super::Shifts;
 use crate::{CalibrationReport, ChannelExponent, FirstTokens, TensorBits, WeightScale};
 use tessera_checkpoint::matmul_tensor;
 
-impl Scales<'_> {
+impl Shifts<'_> {
     /// How many of the heads would saturate in their second row.
     fn heads(&self, bits: &Bits) -> FirstTokens {
+        let chosen = &self.chosen;
         let limit = |bits: i32| (f64::from(i16::MAX) + 0.5) * f64::from(-bits).exp2();
-        let (tried, saturated) = self.ranges.second_rows.beyond(
-            |n, c| limit(bits.residual[n].body - if self.is_output(n) { 0 } else { self.exponent(c) }),
-            |l, c| limit(bits.layers[l].product.body - self.products[l].get(c).copied().map_or(0, i32::from)),
+        let (tried, saturated) = chosen.given.ranges.second_rows.beyond(
+            |n, c| limit(bits.residual[n].body - chosen.state_exponent(n, c)),
+            |l, c| limit(bits.layers[l].product.body - chosen.products[l].get(c).copied().map_or(0, i32::from)),
         );
         FirstTokens { tried, saturated }
     }
 
     pub(super) fn report(&self, bits: &Bits) -> CalibrationReport {
+        let (given, chosen) = (self.chosen.given, &self.chosen);
         let mut tensors = Vec::new();
         let mut add = |name: String, max: f32, bits: i32| tensors.push(TensorBits { name, max, bits });
         let largest = |max: &[f32]| max.iter().copied().fold(0.0, f32::max);
-        for (n, (state, bits)) in self.ranges.residual.iter().zip(&bits.residual).enumerate() {
+        for (n, (state, bits)) in given.ranges.residual.iter().zip(&bits.residual).enumerate() {
             add(format!("residual {n}"), largest(&state.body.max), bits.body);
             add(
                 format!("residual {n}, leading rows"),
@@ -27,7 +30,7 @@ impl Scales<'_> {
                 bits.lead,
             );
         }
-        for (l, (b, r)) in bits.layers.iter().zip(&self.ranges.layers).enumerate() {
+        for (l, (b, r)) in bits.layers.iter().zip(&given.ranges.layers).enumerate() {
             for (name, max, bits) in [
                 ("attention norm", r.norm_attn.largest(), b.norm_attn),
                 ("q", r.q, b.q),
@@ -47,7 +50,7 @@ impl Scales<'_> {
                 ),
             ] {
                 // Without gates, the table is that of the up projection.
-                let name = match (self.config.gated, name) {
+                let name = match (given.config.gated, name) {
                     (false, "gate") => "up",
                     (false, "silu" | "up" | "mlp product, leading rows") => continue,
                     _ => name,
@@ -57,19 +60,19 @@ impl Scales<'_> {
         }
         add(
             "final norm".to_string(),
-            self.ranges.norm_final.largest(),
+            given.ranges.norm_final.largest(),
             bits.norm_final,
         );
-        add("logits".to_string(), self.ranges.logits, bits.logit);
-        let weights = self.weights.iter().map(|((kind, layer), channels)| WeightScale {
+        add("logits".to_string(), given.ranges.logits, bits.logit);
+        let weights = chosen.weights.bits.iter().map(|((kind, layer), channels)| WeightScale {
             tensor: matmul_tensor(*kind, *layer),
             min_bits: channels.iter().copied().min().unwrap_or(0),
             max_bits: channels.iter().copied().max().unwrap_or(0),
         });
         CalibrationReport {
             tokens: 0,
-            exponents: listed(&self.exponents),
-            products: self.products.iter().map(|exponents| listed(exponents)).collect(),
+            exponents: listed(&chosen.stream),
+            products: chosen.products.iter().map(|exponents| listed(exponents)).collect(),
             heads: self.heads(bits),
             weights: weights.collect(),
             activations: tensors,

@@ -2,25 +2,27 @@
 
 use tessera_circuits::model::{ByClass, ChannelShift, Maker, MatmulKind, PostNorm, PostNorms, StreamShift};
 
-use super::super::limbs::BASE;
-use super::super::options::MAX_SHIFT;
-use super::super::QuantiseError;
 use super::bits::Bits;
 use super::limits::{lower, signed, small, CLASSES};
-use super::Scales;
+use super::{Exponents, Given, Shifts};
+use crate::limbs::BASE;
+use crate::options::MAX_SHIFT;
+use crate::QuantiseError;
 
 /// log2 of what gains stay below in a key.
 const GAIN_BITS: i32 = 21;
 /// As many bits as no state has.
 const NO_STATE: i32 = 1 << 16;
 
-impl Scales<'_> {
+impl Given<'_> {
     /// The gains of an output of O or Down that is normed before it is added.
     fn gains_of_output(&self, kind: MatmulKind, layer: usize) -> &[f32] {
         let own = usize::from(kind == MatmulKind::Down);
-        self.post_gains.get(layer).map_or(&[], |gains| &gains[own])
+        self.gains.outputs.get(layer).map_or(&[], |gains| &gains[own])
     }
+}
 
+impl Exponents<'_> {
     /// The most bits of what a normed output, state `n - 1`, is added up with, less the base shift, so that all gains fit.
     fn most_sum(&self, n: usize, gains: &[f32]) -> i32 {
         let channels = gains.iter().enumerate().filter(|(_, gain)| **gain != 0.0);
@@ -47,33 +49,54 @@ impl Scales<'_> {
     ) {
         let (front, back) = x.split_at_mut(n);
         let after = &mut back[0];
-        match self.config.maker(n) {
+        match self.given.config.maker(n) {
             Maker::Sum(kind, layer) => {
-                let most = self.most_sum(n, self.gains_of_output(kind, layer));
+                let most = self.most_sum(n, self.given.gains_of_output(kind, layer));
                 lower([&mut front[n - 2], after], most, 0, MAX_SHIFT);
             }
             Maker::Matmul(kind, layer) => {
                 let (input, mut nothing) = (input(kind, layer), ByClass::both(NO_STATE));
-                let accumulator = input.body - BASE + self.min_writer(kind, layer);
+                let accumulator = input.body - BASE + self.fewest_written(kind, layer);
                 lower(
                     [&mut nothing, after],
                     accumulator,
                     input.lead - input.body,
-                    self.limit(kind),
+                    self.given.limit(kind),
                 );
             }
         }
     }
 
+    /// The gains of all states, as the key has them; nothing of models that add outputs as they are.
+    pub(super) fn sum_integers(&self, bits: &Bits) -> Vec<Vec<i32>> {
+        let of = |n: usize| {
+            let Maker::Sum(kind, layer) = self.given.config.maker(n + 1) else {
+                return Vec::new();
+            };
+            let gains = self.given.gains_of_output(kind, layer);
+            let sum = self.sum_bits(n + 1, gains, [bits.residual[n - 1], bits.residual[n + 1]]);
+            let channel = |(c, gain): (usize, &f32)| {
+                let bits = sum - self.exponent(c) + BASE - self.norms[n];
+                (f64::from(*gain) * f64::from(bits).exp2()).round() as i32
+            };
+            gains.iter().enumerate().map(channel).collect()
+        };
+        let states = (0..self.given.config.states()).filter(|_| self.given.config.is_post_normed());
+        states.map(|n| if n % 2 == 1 { of(n) } else { Vec::new() }).collect()
+    }
+}
+
+impl Shifts<'_> {
     /// The norms of what a layer adds, whose states are `x` from that which attention reads on.
     pub(super) fn post_norms(&self, l: usize, x: &[ByClass<i32>]) -> Result<Option<PostNorms>, QuantiseError> {
-        if !self.config.is_post_normed() {
+        let (given, chosen) = (self.chosen.given, &self.chosen);
+        if !given.config.is_post_normed() {
             return Ok(None);
         }
         let of = |kind, at: usize| {
-            let n = self.config.attention_state(l) + at;
+            let n = given.config.attention_state(l) + at;
             let (before, after) = (x[at - 1], x[at + 1]);
-            let bits = self.sum_bits(n + 1, self.gains_of_output(kind, l), [before, after]);
+            let bits = chosen.sum_bits(n + 1, given.gains_of_output(kind, l), [before, after]);
             let name = || format!("what is added in layer {l}");
             Ok::<_, QuantiseError>(PostNorm {
                 norm: self.norm(n, x[at])?,
@@ -87,23 +110,5 @@ impl Scales<'_> {
             attn: of(MatmulKind::O, 1)?,
             mlp: of(MatmulKind::Down, 3)?,
         }))
-    }
-
-    /// The gains of all states, as the key has them; nothing of models that add outputs as they are.
-    pub(super) fn sum_integers(&self, bits: &Bits) -> Vec<Vec<i32>> {
-        let of = |n: usize| {
-            let Maker::Sum(kind, layer) = self.config.maker(n + 1) else {
-                return Vec::new();
-            };
-            let gains = self.gains_of_output(kind, layer);
-            let sum = self.sum_bits(n + 1, gains, [bits.residual[n - 1], bits.residual[n + 1]]);
-            let channel = |(c, gain): (usize, &f32)| {
-                let bits = sum - self.exponent(c) + BASE - self.norms[n];
-                (f64::from(*gain) * f64::from(bits).exp2()).round() as i32
-            };
-            gains.iter().enumerate().map(channel).collect()
-        };
-        let states = (0..self.config.states()).filter(|_| self.config.is_post_normed());
-        states.map(|n| if n % 2 == 1 { of(n) } else { Vec::new() }).collect()
     }
 }

@@ -2,7 +2,8 @@
 
 use std::simd::f32x16;
 
-use super::super::folded::{abs_max, best_bits, errors, rounded, MAX_WEIGHT_BITS};
+use super::super::folded::{squares, BestBits, InUnits, Maxima, Noise};
+use super::super::rounding::{abs_max, best_bits, errors, rounded, MAX_WEIGHT_BITS};
 use super::*;
 use tessera_checkpoint::attn_norm_tensor;
 
@@ -75,7 +76,7 @@ fn rounding_and_errors_are_exact() {
         for chunk in values.chunks(16) {
             let mut all = [0.0; 16];
             all[..chunk.len()].copy_from_slice(chunk);
-            let got = rounded(f32x16::from_array(all) * folded::unit(bits), 127).to_array();
+            let got = rounded(f32x16::from_array(all) * rounding::unit(bits), 127).to_array();
             assert!(all.iter().zip(got).all(|(w, r)| exact(*w, unit) == f64::from(r)));
         }
         let error = |unit: f64| -> f64 {
@@ -87,6 +88,60 @@ fn rounding_and_errors_are_exact() {
         let got = errors(&values, bits, 127);
         for (got, expected) in got.into_iter().zip([error(unit), error(2.0 * unit)]) {
             assert!((got / expected - 1.0).abs() < 1e-12, "{got} {expected}");
+        }
+    }
+}
+
+/// Tallies of one traversal find what each of them finds alone, bit by bit, wherever the outputs are: in rows (all matrices of
+/// this config) or in columns (its embedding).
+#[test]
+fn tallies_of_one_traversal_do_not_disturb_each_other() {
+    let config = odd_config();
+    let (_dir, checkpoint) = synthetic(&config);
+    let rotation = Rotation::new(config.hidden);
+    for m in config.matmuls() {
+        for rotation in [None, Some(&rotation)] {
+            let matrix = Folded::new(&checkpoint, m.kind, m.layer, rotation).unwrap();
+            let (inputs, outputs) = config.dims(m.kind);
+            let exponents: Vec<u8> = (0..inputs).map(|c| (c % 3) as u8).collect();
+            let means: Vec<f64> = (0..inputs).map(|c| 1.0 + c as f64).collect();
+            let scaled = || matrix.clone().in_units(&exponents);
+            let in_units = InUnits {
+                matrix: scaled(),
+                tally: (BestBits { max: 127 }, squares(Axis::Outputs, |_| 1.5)),
+            };
+            let noise = Noise { mean_squares: &means };
+            let plain = (BestBits { max: 2047 }, squares(Axis::Inputs, |_| 1.0));
+            let ((bits, rows), (own, noise)) = matrix.tally((plain, (in_units, noise))).unwrap();
+            assert_eq!(bits, matrix.tally(BestBits { max: 2047 }).unwrap());
+            assert_eq!(rows, matrix.tally(squares(Axis::Inputs, |_| 1.0)).unwrap());
+            assert_eq!(own.0, scaled().tally(BestBits { max: 127 }).unwrap());
+            assert_eq!(own.1, scaled().tally(squares(Axis::Outputs, |_| 1.5)).unwrap());
+            let reference = matrix.tally(squares(Axis::Outputs, |c| means[c])).unwrap();
+            let reference: Vec<f64> = reference.into_iter().map(|s| 1.0 / s).collect();
+            assert_eq!(noise.outputs, reference);
+            let gains = matrix.tally(squares(Axis::Inputs, |o| reference[o])).unwrap();
+            assert_eq!(noise.inputs, gains);
+            assert_eq!((bits.len(), rows.len()), (outputs, inputs));
+        }
+    }
+}
+
+/// The largest weights of some inputs, and of all others together, for every output.
+#[test]
+fn maxima_leave_out_inputs_that_count_on_their_own() {
+    let config = odd_config();
+    let (_dir, checkpoint) = synthetic(&config);
+    for kind in [MatmulKind::Embed, MatmulKind::Down] {
+        let matrix = Folded::new(&checkpoint, kind, 0, None).unwrap();
+        let (inputs, outputs) = config.dims(kind);
+        let entries = entries(&matrix, (inputs, outputs));
+        let largest = matrix.tally(Maxima { inputs: &[1, 4] }).unwrap();
+        for out in 0..outputs {
+            let weight = |c: usize| entries[c * outputs + out].abs();
+            assert_eq!([largest.own[0][out], largest.own[1][out]], [weight(1), weight(4)]);
+            let others = (0..inputs).filter(|c| ![1, 4].contains(c)).map(weight);
+            assert_eq!(largest.others[out], others.fold(0.0, f32::max));
         }
     }
 }
