@@ -17,17 +17,25 @@
 //!    significant variable of the message is folding its codeword. The first oracle is virtual, that of `v` and the
 //!    folded ones are committed every [`FOLD_LOG`] folds, the last message is sent in the clear.
 
-pub mod circle;
+mod circle;
+mod claim;
 mod error;
-pub mod lift;
-pub mod merkle;
+mod lift;
+mod merkle;
 mod params;
+pub mod parts;
+mod policy;
 mod proof;
+mod size;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod verify;
 
-pub use self::error::{Code, OpeningError, TreeName};
-pub use self::params::{CommitmentParams, OpenedColumns, FIBRE, FINAL_LOG, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
-pub use self::proof::{Claimed, CodeOpening, LeafOpening, OpeningClaim, OpeningProof, OracleOpening};
-pub use self::verify::{absorb_statement, draw_leaves, verify};
+pub use self::claim::{Claim, Commitment};
+pub use self::error::{CommitmentName, OpeningError, TreeName};
+pub use self::params::{CommitmentParams, OpenedColumns};
+pub use self::proof::OpeningProof;
+pub use self::size::most_bytes;
+pub use self::terms::terms;
+pub use self::verify::verify;
