@@ -44,7 +44,12 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
     // Most chunks are alike, and have the same ledger.
     let kind = |chunk: &Chunk| {
         let opened = key.opened(chunk);
-        (chunk.is_first(), chunk.is_last(), chunk.layers().len(), opened.tiles().len())
+        (
+            chunk.is_first(),
+            chunk.is_last(),
+            chunk.layers().len(),
+            opened.tiles().len(),
+        )
     };
     let mut known = Vec::new();
     let mut sum = 0.0;
@@ -85,17 +90,26 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let points = Points::count(shape) as f64;
     // Powers of kappa, up to the last kind of accumulators; and six of lambda.
     let kinds = shape.last_number() as f64 + 6.0;
-    terms.push(Term::algebraic("random point of claims",
+    terms.push(Term::algebraic(
+        "random point of claims",
         format!("({points} coordinates + {kinds} kinds and limbs) / |K|"),
         points + kinds,
     ));
     let clips = Statistics::MAX_CLIPS as f64;
-    terms.push(Term::algebraic("batching of clipped values", format!("{clips} / |K|"), clips));
+    terms.push(Term::algebraic(
+        "batching of clipped values",
+        format!("{clips} / |K|"),
+        clips,
+    ));
     let trees = lookup_trees(shape);
     let claims = (MAX_CLAIMS + trees.len()) as f64;
     terms.push(Term::algebraic("batching of claims", format!("{claims} / |K|"), claims));
     let rounds = f64::from(shape.product_variables() + shape.max_log_rows());
-    terms.push(Term::algebraic("sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds));
+    terms.push(Term::algebraic(
+        "sumchecks",
+        format!("2 x {rounds} rounds / |K|"),
+        2.0 * rounds,
+    ));
     terms.push(Term::algebraic("batching of weight claims", "6 / |K|".to_owned(), 6.0));
     // Lookups and entries of the tables; the latter once more, as a denominator of theirs may be zero.
     // A tuple of three values is of degree two in the challenges.
@@ -112,7 +126,8 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     // For each layer of 2^k nodes a combination, k rounds of degree 2, and a line.
     let layers = trees.iter().map(|tree| f64::from(tree.log_leaves()));
     let layers: f64 = layers.map(|n| n * (n + 1.0)).sum();
-    terms.push(Term::algebraic("sums of lookups",
+    terms.push(Term::algebraic(
+        "sums of lookups",
         format!("{layers} in {} trees / |K|", trees.len()),
         layers,
     ));
@@ -122,25 +137,29 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
 fn stark_terms(capped: bool, terms: &mut Vec<Term>) {
     let component = component(&Relations::dummy(capped), SecureField::default());
     let constraints = component.n_constraints() as f64;
-    terms.push(Term::algebraic("STARK: composition",
+    terms.push(Term::algebraic(
+        "STARK: composition",
         format!("{constraints} constraints / |K|"),
         constraints,
     ));
     let log_n = tables::LOG_ROWS + STARK_LOG_BLOWUP;
     let n = f64::from(log_n).exp2();
-    terms.push(Term::algebraic("STARK: out-of-domain sampling",
+    terms.push(Term::algebraic(
+        "STARK: out-of-domain sampling",
         format!("4 x 2^{log_n} / |K|"),
         4.0 * n,
     ));
     // The columns with two samples, the four of the last sum, get a third for periodicity; and there is the composition.
     let columns: usize = component.trace_log_degree_bounds().iter().map(Vec::len).sum();
     let samples = columns as f64 + 8.0 + 16.0;
-    terms.push(Term::algebraic("STARK: FRI batching, unique decoding",
+    terms.push(Term::algebraic(
+        "STARK: FRI batching, unique decoding",
         format!("{samples} samples x 2^{log_n} / |K|"),
         samples * n,
     ));
     let fold = f64::from((1 << STARK_FOLD_STEP) - 1);
-    terms.push(Term::algebraic("STARK: FRI folding, unique decoding",
+    terms.push(Term::algebraic(
+        "STARK: FRI folding, unique decoding",
         format!("2 x {fold} x 2^{log_n} / |K|"),
         2.0 * fold * n,
     ));

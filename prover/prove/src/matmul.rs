@@ -25,8 +25,8 @@ use tessera_verifier::transcript::Transcript;
 
 use crate::bind::bind_middle;
 use crate::column::Column;
-use crate::opening::memory::message_bytes;
 use crate::gkr::field::{words, Factor as Scalar, Packed, Words, SIMD_LANES};
+use crate::opening::memory::message_bytes;
 use crate::sumcheck::{self, pack, Instance, Table as Factor};
 use tessera_kernels::table::Table;
 use tessera_kernels::weights::{coefficients, combine, Coefficients, Elements, Isa};

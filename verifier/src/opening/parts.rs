@@ -7,5 +7,5 @@ pub use super::lift::{extend, factor, longer};
 pub use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree};
 pub use super::params::{said_columns, Layout, FIBRE, FINAL_LOG, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
 pub use super::policy::OpeningPolicy;
-pub use super::proof::{parts, parts_mut, proof_of, CodeOpening, LeafOpening, OracleOpening, ProofParts};
+pub use super::proof::{parts_of, parts_of_mut, proof_of, CodeOpening, LeafOpening, OracleOpening, ProofParts};
 pub use super::verify::{absorb_claim, draw_leaves, verify_under};

@@ -46,12 +46,12 @@ pub struct CodeOpening {
 pub struct OpeningProof(ProofParts);
 
 /// What is in a proof.
-pub const fn parts(proof: &OpeningProof) -> &ProofParts {
+pub const fn parts_of(proof: &OpeningProof) -> &ProofParts {
     &proof.0
 }
 
 /// What is in a proof, to be changed.
-pub const fn parts_mut(proof: &mut OpeningProof) -> &mut ProofParts {
+pub const fn parts_of_mut(proof: &mut OpeningProof) -> &mut ProofParts {
     &mut proof.0
 }
 

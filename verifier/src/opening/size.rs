@@ -14,7 +14,8 @@ pub fn most_bytes(weights: &CommitmentParams, cells: u128) -> u128 {
     let columns = most.columns().max(ACTIVATION_COLUMNS);
     let log_bands = log_ceil(columns as u128) + most.log_column_tiles();
     let queries = OpeningPolicy::at_rate(weights.log_blowup).queries;
-    let codes = code(queries, weights, weights.columns(), weights.log_tiles()) + code(queries, &most, columns, log_bands);
+    let codes =
+        code(queries, weights, weights.columns(), weights.log_tiles()) + code(queries, &most, columns, log_bands);
 
     let long = lift::longer(weights, &most);
     // One value of a leaf is known at least.

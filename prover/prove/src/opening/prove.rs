@@ -11,9 +11,7 @@ use tessera_verifier::opening::parts::{
     absorb_claim, draw_leaves, extend, longer, proof_of, CodeOpening, Layout, LeafOpening, OpeningPolicy,
     OracleOpening, ProofParts, FOLD_LOG,
 };
-use tessera_verifier::opening::{
-    Claim, CommitmentName, CommitmentParams, OpenedColumns, OpeningError, OpeningProof,
-};
+use tessera_verifier::opening::{Claim, CommitmentName, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
 use tessera_verifier::suite::Digest;
 use tessera_verifier::sumcheck::Round;
 use tessera_verifier::transcript::Transcript;
@@ -102,11 +100,7 @@ impl<'a> ProverClaim<'a> {
     /// The last coordinate of the local point, which is the first folding challenge, as what it binds needs no round; and the
     /// others.
     fn local(&self) -> (SecureField, &[SecureField]) {
-        let (fold, rest) = self
-            .claim
-            .point
-            .split_last()
-            .expect("at least twelve coordinates");
+        let (fold, rest) = self.claim.point.split_last().expect("at least twelve coordinates");
         (*fold, rest)
     }
 }
@@ -348,11 +342,7 @@ impl Folding {
     }
 
     /// Opens a commitment where the positions in the longer code lie in its own.
-    fn open_rows(
-        &self,
-        committed: &mut dyn Committed,
-        positions: &[usize],
-    ) -> Result<LeafOpening, OpeningProverError> {
+    fn open_rows(&self, committed: &mut dyn Committed, positions: &[usize]) -> Result<LeafOpening, OpeningProverError> {
         let lifted = self.params.log_message - committed.commitment().params.log_message;
         let mut leaves: Vec<usize> = positions.iter().map(|position| position >> lifted).collect();
         leaves.dedup();

@@ -13,7 +13,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::eval_padded;
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::parts::{
-    absorb_claim, draw_leaves, longer, parts, proof_of, verify_under, Layout, OpeningPolicy, ProofParts,
+    absorb_claim, draw_leaves, longer, parts_of, proof_of, verify_under, Layout, OpeningPolicy, ProofParts,
 };
 use tessera_verifier::opening::{Claim, Commitment, CommitmentName, CommitmentParams, OpenedColumns, OpeningError};
 use tessera_verifier::suite::Suite;
@@ -303,7 +303,7 @@ impl Case {
             values: other_values,
         };
         let proof = open_under(policy, &mut self.in_order(own, other), transcript)?;
-        Ok(parts(&proof).clone())
+        Ok(parts_of(&proof).clone())
     }
 
     /// The same with the other claim true.

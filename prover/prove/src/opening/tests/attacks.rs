@@ -15,10 +15,10 @@ use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck::round_value;
 use tessera_verifier::transcript::Transcript;
 
+use super::super::committed::Committed;
 use super::super::fft::Twiddles;
 use super::super::fold::Message;
 use super::super::join::add_lifted;
-use super::super::committed::Committed;
 use super::super::prove::{value, Folding};
 use super::super::{merkle, CommittedWeights, TILE_AREA};
 use super::{transcript, verify_parts, Case, Drawn, Half, Weights, POLICY};

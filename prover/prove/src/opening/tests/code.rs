@@ -10,9 +10,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse_index;
 use tessera_circuits::mle::{eq_table, eval_padded};
-use tessera_verifier::opening::parts::{
-    self, hash_base_leaf, verify_batch, CommittedTree, Layout, FOLD_LOG,
-};
+use tessera_verifier::opening::parts::{self, hash_base_leaf, verify_batch, CommittedTree, Layout, FOLD_LOG};
 use tessera_verifier::opening::{CommitmentName, CommitmentParams, OpeningError, TreeName};
 use tessera_verifier::suite::{Digest, Suite};
 
