@@ -1,5 +1,9 @@
 //! The commitments to weights and activations and their opening (docs/protocol.md, sections 3, 4 and 10).
 //!
+//! Others hold a [`Commitment`] and make a [`Claim`] about it: which of its columns, at which point, with which weights, and the
+//! value. [`verify`] checks the proof of a list of claims; [`terms`] says what can go wrong with it, and [`most_bytes`] how long it
+//! can be. Everything else is private, or stands in [`parts`] for the prover's opening.
+//!
 //! What is committed to are `tiles` tiles of `2^12` values: 64 x 64 small integers of the weights, or units of the activations.
 //! `2^s` consecutive tiles are one message of `2^mu = 2^(s + 12)` coefficients of the circle FFT basis; its codeword is one
 //! column. A leaf of the Merkle tree holds the two conjugate points of one fibre across all columns, column by column.
@@ -15,7 +19,7 @@
 //! 3. a sumcheck takes both claims to one point `l`; with a challenge `iota`, what is claimed is `v~(l)` of `v = u_w + iota u_a`;
 //! 4. a sumcheck for that claim shares its challenges with a circle FRI (BaseFold): binding the least
 //!    significant variable of the message is folding its codeword. The first oracle is virtual, that of `v` and the
-//!    folded ones are committed every [`FOLD_LOG`] folds, the last message is sent in the clear.
+//!    folded ones are committed every [`parts::FOLD_LOG`] folds, the last message is sent in the clear.
 
 mod circle;
 mod claim;

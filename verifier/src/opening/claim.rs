@@ -18,6 +18,7 @@ pub struct Commitment {
 }
 
 /// The claim `sum_B gamma[B] B~(point) = value` about the bands `B` of a commitment.
+#[must_use = "a claim that is not opened is not proved"]
 #[derive(Clone, Copy, Debug)]
 pub struct Claim<'a> {
     /// The commitment that the claim is about.

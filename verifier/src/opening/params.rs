@@ -24,8 +24,8 @@ const MAX_TILES: usize = 1 << 24;
 pub const MAX_MESSAGE_LOG: u32 = 24;
 const MAX_BLOWUP_LOG: u32 = 4;
 
-/// Shape of a commitment, as the key has the shape of the weights. Every method assumes that [`Self::check`] passed. What follows
-/// for codes, trees and oracles, [`Layout`] says.
+/// Shape of a commitment, as the key has the shape of the weights. Every method assumes that [`Self::check`] passed. [`Layout`]
+/// says what follows for columns, codes, trees and oracles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitmentParams {
     /// Number of 64 x 64 tiles.
@@ -49,7 +49,7 @@ impl CommitmentParams {
     }
 
     /// The parameters for activations of so many tiles. More tiles never make the message shorter.
-    pub fn of_tiles(tiles: usize, weights: &Self) -> Self {
+    pub(super) fn of_tiles(tiles: usize, weights: &Self) -> Self {
         let tiles = tiles.max(1);
         let least = |columns| TILE_AREA_LOG + tiles.div_ceil(columns).next_power_of_two().trailing_zeros();
         let short = least(FEW_COLUMNS).min(weights.log_message).min(SHORT_MESSAGE_LOG);
@@ -118,8 +118,8 @@ impl CommitmentParams {
     }
 }
 
-/// How a commitment lies in columns, codes, trees and oracles: what both openings calculate with, and nobody else. A trait, so
-/// that whoever asks has to name it.
+/// The layout of a commitment in columns, codes, trees and oracles. Both openings calculate with it, and nobody else does. It is a
+/// trait because whoever calls a method of a trait has to name the trait.
 pub trait Layout {
     /// The commitment, or the opened columns as a commitment of their own.
     fn params(&self) -> &CommitmentParams;

@@ -40,22 +40,22 @@ pub struct CodeOpening {
     pub rows: LeafOpening,
 }
 
-/// The proof of an opening. Only the openings look inside.
+/// The proof of an opening. Others hold it and pass it on, because only the openings know its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OpeningProof(ProofParts);
 
-/// What is in a proof.
+/// The parts of a proof.
 pub const fn parts_of(proof: &OpeningProof) -> &ProofParts {
     &proof.0
 }
 
-/// What is in a proof, to be changed.
+/// The parts of a proof, to be changed: for tests.
 pub const fn parts_of_mut(proof: &mut OpeningProof) -> &mut ProofParts {
     &mut proof.0
 }
 
-/// What is in a proof that is not read yet.
+/// The parts of a proof that is not read yet.
 pub(super) fn unread(proof: Unread<'_, OpeningProof>) -> Unread<'_, ProofParts> {
     proof.part(|proof| &proof.0)
 }
@@ -65,7 +65,7 @@ pub const fn proof_of(parts: ProofParts) -> OpeningProof {
     OpeningProof(parts)
 }
 
-/// What a proof that opens both commitments is made of.
+/// The parts of a proof that opens both commitments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProofParts {
     /// Of the weights alone.
