@@ -24,7 +24,7 @@ use tessera_testkit::{odd_config, random_ids, random_model, reworked, TestModel}
 use tessera_text::chat::{question, ChatTemplate, Choice, RENDERED_BYTES};
 use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::opening::OpeningProof;
+use tessera_verifier::opening::parts::{parts_of, parts_of_mut, ProofParts};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{Stark, StarkError};
 use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
@@ -273,7 +273,7 @@ fn edit_stark(proof: &mut Stark, field: u8, input: &mut Input<'_>) {
 }
 
 /// Alters a field of an opening, numbered from 10 to 18; one that there is twice, that of the activations or of the weights.
-fn edit_opening(opening: &mut OpeningProof, field: u8, activations: bool, input: &mut Input<'_>) {
+fn edit_opening(opening: &mut ProofParts, field: u8, activations: bool, input: &mut Input<'_>) {
     let own = match activations {
         true => &mut opening.activations,
         false => &mut opening.weights,
@@ -323,12 +323,12 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
         }
         8 => edit(&mut own.linear.rounds, input, set_round),
         9 => set_digest(&mut own.activations, input),
-        10..=18 => edit_opening(&mut own.opening, field % 32, field >= 128, input),
+        10..=18 => edit_opening(parts_of_mut(&mut own.opening), field % 32, field >= 128, input),
         19 if field >= 128 => own.lookup_work = input.number(),
         19 => own.claimed_sum = input.secure(),
         20..=28 => edit_stark(&mut own.stark, field % 32, input),
         29 if field >= 128 => (own.activations, own.opening) = (other.activations, other.opening.clone()),
-        29 => own.opening.weights = other.opening.weights.clone(),
+        29 => parts_of_mut(&mut own.opening).weights = parts_of(&other.opening).weights.clone(),
         30 => own.stark = other.stark.clone(),
         _ => {
             (own.matmuls, own.linear) = (other.matmuls.clone(), other.linear.clone());

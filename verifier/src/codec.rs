@@ -10,6 +10,7 @@
 //! Types to be decoded must not contain sequences of zero-sized values, which take time without input.
 
 mod canonical;
+pub(crate) mod sizes;
 
 use std::fmt;
 

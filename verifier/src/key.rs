@@ -15,7 +15,7 @@ use tessera_circuits::statement::Lengths;
 use thiserror::Error;
 
 use crate::codec::{decode_with_rest, encode_part, encode_with_rest, CodecError, FileKind};
-use crate::opening::{CommitmentParams, OpenedColumns, OpeningError, FIBRE};
+use crate::opening::{Commitment, CommitmentName, CommitmentParams, OpenedColumns, OpeningError};
 use crate::suite::{Digest, Suite};
 
 /// How the trees of a key are made. Later versions may know more values; this one knows those of [`CommitmentHeader::CURRENT`]
@@ -36,7 +36,7 @@ impl CommitmentHeader {
     /// Blake2s, two points per leaf, nothing random, no further tables.
     pub const CURRENT: Self = Self {
         hash_suite: Suite::Blake2s,
-        leaf_points: FIBRE as u32,
+        leaf_points: CommitmentParams::LEAF_POINTS,
         random_coefficients: 0,
         table_columns: 0,
     };
@@ -199,6 +199,15 @@ impl ModelKey {
             });
         }
         Ok(())
+    }
+
+    /// The commitment to the weights.
+    pub const fn commitment(&self) -> Commitment {
+        Commitment {
+            name: CommitmentName::Weights,
+            params: self.weights,
+            root: self.weights_root,
+        }
     }
 
     /// The columns of the commitment that hold the weights of a chunk, in the bands of the architecture.

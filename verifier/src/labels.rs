@@ -1,6 +1,6 @@
 //! Everything that is said of a chunk, in its order: the table of docs/protocol.md, section 11, from the commitments on. What is
 //! public is absorbed before it ([`crate::verify::open_transcript`]), and what is claimed of commitments before their opening
-//! ([`crate::opening::absorb_statement`]).
+//! ([`crate::opening::verify`]).
 
 use crate::message::Exchange;
 

@@ -13,28 +13,13 @@ use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
-use crate::opening::{lift, CommitmentParams, OpenedColumns};
-use crate::policy::{
-    opening_policy, queries, OpeningPolicy, LOOKUP_GRIND_BITS, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP,
-    STARK_WORK_BITS,
-};
+use crate::opening::{self, CommitmentName, CommitmentParams};
+use crate::policy::{queries, LOOKUP_GRIND_BITS, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_WORK_BITS};
 use crate::stark::component;
+pub use crate::term::{Term, FIELD_BITS};
 
-/// log2 of the size of the challenge field.
-pub const FIELD_BITS: f64 = 123.999_999;
 /// log2 of the rows of the tallest part that anybody proves.
 const MAX_LOG_ROWS: u32 = 27;
-
-/// One error term: `2^-bits`.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Term {
-    /// What can go wrong.
-    pub name: String,
-    /// How likely it is, as a formula.
-    pub formula: String,
-    /// `-log2` of it.
-    pub bits: f64,
-}
 
 /// All error terms of one statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -51,15 +36,6 @@ impl Ledger {
     }
 }
 
-/// Adds the term `numerator / |K|`.
-fn algebraic(terms: &mut Vec<Term>, name: &str, formula: String, numerator: f64) {
-    terms.push(Term {
-        name: name.to_owned(),
-        formula,
-        bits: FIELD_BITS - numerator.max(1.0).log2(),
-    });
-}
-
 /// Bits of a proof in chunks of a statement of these lengths: `-log2` of the sum of all terms of all chunks. Below
 /// [`MIN_BITS`] it is only known that they are below: errors add up, so the other chunks need not be looked at.
 pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> f64 {
@@ -68,7 +44,12 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
     // Most chunks are alike, and have the same ledger.
     let kind = |chunk: &Chunk| {
         let opened = key.opened(chunk);
-        (chunk.is_first(), chunk.is_last(), chunk.layers().len(), opened.params)
+        (
+            chunk.is_first(),
+            chunk.is_last(),
+            chunk.layers().len(),
+            opened.tiles().len(),
+        )
     };
     let mut known = Vec::new();
     let mut sum = 0.0;
@@ -90,73 +71,16 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
     bits(sum)
 }
 
-/// Bits of security of every source of error of an opening of weights and activations, in the unique-decoding regime
-/// (proximity parameter `(1 - rho) / 2`, `rho = 2^-log_blowup`). The longer of the two codes has messages of `2^mu` values and
-/// the length `n = 2^(mu + log_blowup)`:
-/// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `grind_bits` bits of
-///   work: `queries log2(2 / (1 + rho)) + grind_bits`;
-/// - folds: `mu` folds of codes of length at most `n`, the first fold of the shorter code, and the sum of both: `n / |K|` each;
-/// - sumchecks: degree 2, so `2 / |K|` per round, and `1 / |K|` each for the claims that are joined and the values that are
-///   added;
-/// - column batch of either commitment: combining `G'` columns with an eq tensor, `log2(G')` times the length of its own code.
-pub fn soundness_terms(weights: &OpenedColumns, activations: &OpenedColumns, policy: &OpeningPolicy) -> Vec<Term> {
-    let long = lift::longer(&weights.params, &activations.params);
-    let rate = (-f64::from(long.log_blowup)).exp2();
-    let mut terms = vec![Term {
-        name: "opening: queries".to_owned(),
-        formula: format!(
-            "((1 + 2^-{}) / 2)^{} x 2^-{}",
-            long.log_blowup, policy.queries, policy.grind_bits
-        ),
-        bits: policy.queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(policy.grind_bits),
-    }];
-    let n = |params: &CommitmentParams| f64::from(params.log_codeword()).exp2();
-    let (folds, log_n) = (long.log_message + 2, long.log_codeword());
-    let formula = format!("{folds} x 2^{log_n} / |K|");
-    algebraic(&mut terms, "opening: folds", formula, f64::from(folds) * n(&long));
-    let bands = weights.log_bands() + activations.log_bands();
-    let rounds = bands + 2 * long.log_folded() - long.log_final().min(long.log_folded());
-    algebraic(
-        &mut terms,
-        "opening: sumchecks",
-        format!("(2 x {rounds} rounds + 2) / |K|"),
-        2.0 * f64::from(rounds) + 2.0,
-    );
-    for (what, columns) in [("weights", weights), ("activations", activations)] {
-        let (log_columns, log_n) = (columns.params.log_columns(), columns.params.log_codeword());
-        if log_columns > 0 {
-            algebraic(
-                &mut terms,
-                &format!("opening: column batch of the {what}"),
-                format!("{log_columns} x 2^{log_n} / |K|"),
-                f64::from(log_columns) * n(&columns.params),
-            );
-        }
-    }
-    terms
-}
-
 /// What leaves a statement without any security, if anything does: that it is too large.
 fn too_large(shape: &Shape) -> Option<Term> {
     let (height, lookups) = (shape.max_log_rows(), shape.fractions());
-    let none = |name: &str, formula: String| {
-        Some(Term {
-            name: name.to_owned(),
-            formula,
-            bits: 0.0,
-        })
-    };
     if height > MAX_LOG_ROWS {
-        return none(
-            "height",
-            format!("2^{height} rows of a part, the most are 2^{MAX_LOG_ROWS}"),
-        );
+        let formula = format!("2^{height} rows of a part, the most are 2^{MAX_LOG_ROWS}");
+        return Some(Term::certain("height", formula));
     }
     if lookups >= u128::from(P) {
-        return none(
-            "LogUp multiplicities",
-            format!("{lookups} lookups >= p, multiplicities could wrap"),
-        );
+        let formula = format!("{lookups} lookups >= p, multiplicities could wrap");
+        return Some(Term::certain("LogUp multiplicities", formula));
     }
     None
 }
@@ -166,20 +90,27 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let points = Points::count(shape) as f64;
     // Powers of kappa, up to the last kind of accumulators; and six of lambda.
     let kinds = shape.last_number() as f64 + 6.0;
-    algebraic(
-        terms,
+    terms.push(Term::algebraic(
         "random point of claims",
         format!("({points} coordinates + {kinds} kinds and limbs) / |K|"),
         points + kinds,
-    );
+    ));
     let clips = Statistics::MAX_CLIPS as f64;
-    algebraic(terms, "batching of clipped values", format!("{clips} / |K|"), clips);
+    terms.push(Term::algebraic(
+        "batching of clipped values",
+        format!("{clips} / |K|"),
+        clips,
+    ));
     let trees = lookup_trees(shape);
     let claims = (MAX_CLAIMS + trees.len()) as f64;
-    algebraic(terms, "batching of claims", format!("{claims} / |K|"), claims);
+    terms.push(Term::algebraic("batching of claims", format!("{claims} / |K|"), claims));
     let rounds = f64::from(shape.product_variables() + shape.max_log_rows());
-    algebraic(terms, "sumchecks", format!("2 x {rounds} rounds / |K|"), 2.0 * rounds);
-    algebraic(terms, "batching of weight claims", "6 / |K|".to_owned(), 6.0);
+    terms.push(Term::algebraic(
+        "sumchecks",
+        format!("2 x {rounds} rounds / |K|"),
+        2.0 * rounds,
+    ));
+    terms.push(Term::algebraic("batching of weight claims", "6 / |K|".to_owned(), 6.0));
     // Lookups and entries of the tables; the latter once more, as a denominator of theirs may be zero.
     // A tuple of three values is of degree two in the challenges.
     let degree = |values: usize| values.saturating_sub(1).max(1);
@@ -197,48 +128,43 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     // For each layer of 2^k nodes a combination, k rounds of degree 2, and a line.
     let layers = trees.iter().map(|tree| f64::from(tree.log_leaves()));
     let layers: f64 = layers.map(|n| n * (n + 1.0)).sum();
-    algebraic(
-        terms,
+    terms.push(Term::algebraic(
         "sums of lookups",
         format!("{layers} in {} trees / |K|", trees.len()),
         layers,
-    );
+    ));
 }
 
 /// Terms of the proof that the tables balance the lookups.
 fn stark_terms(relations: &[Relation], terms: &mut Vec<Term>) {
     let component = component(&Relations::dummy(relations), SecureField::default());
     let constraints = component.n_constraints() as f64;
-    algebraic(
-        terms,
+    terms.push(Term::algebraic(
         "STARK: composition",
         format!("{constraints} constraints / |K|"),
         constraints,
-    );
+    ));
     let log_n = tables::LOG_ROWS + STARK_LOG_BLOWUP;
     let n = f64::from(log_n).exp2();
-    algebraic(
-        terms,
+    terms.push(Term::algebraic(
         "STARK: out-of-domain sampling",
         format!("4 x 2^{log_n} / |K|"),
         4.0 * n,
-    );
+    ));
     // The columns with two samples, the four of the last sum, get a third for periodicity; and there is the composition.
     let columns: usize = component.trace_log_degree_bounds().iter().map(Vec::len).sum();
     let samples = columns as f64 + 8.0 + 16.0;
-    algebraic(
-        terms,
+    terms.push(Term::algebraic(
         "STARK: FRI batching, unique decoding",
         format!("{samples} samples x 2^{log_n} / |K|"),
         samples * n,
-    );
+    ));
     let fold = f64::from((1 << STARK_FOLD_STEP) - 1);
-    algebraic(
-        terms,
+    terms.push(Term::algebraic(
         "STARK: FRI folding, unique decoding",
         format!("2 x {fold} x 2^{log_n} / |K|"),
         2.0 * fold * n,
-    );
+    ));
     let (rate, queries) = ((-f64::from(STARK_LOG_BLOWUP)).exp2(), queries(STARK_LOG_BLOWUP));
     let query_bits = queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(STARK_WORK_BITS);
     terms.push(Term {
@@ -259,11 +185,10 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     claim_terms(&shape, &mut terms);
     stark_terms(&shape.config.relations(), &mut terms);
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
-    terms.extend(soundness_terms(
-        &key.opened(chunk),
-        &activations.columns_of(&(0..activations.tiles), 0),
-        &opening_policy(key.weights.log_blowup),
-    ));
+    terms.extend(opening::terms(&[
+        (CommitmentName::Weights, key.opened(chunk)),
+        (CommitmentName::Activations, activations.all()),
+    ]));
     Ledger { terms }
 }
 
@@ -271,11 +196,8 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
 mod tests {
     use super::*;
     use crate::key::CommitmentHeader;
-    use crate::opening::{CommitmentParams, TILE_AREA_LOG};
-    use crate::policy::{
-        parameter_words, ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, OPENING_GRIND_BITS, QUERY_BITS,
-        SHORT_MESSAGE_LOG, STARK_LOG_LAST_LAYER,
-    };
+    use crate::opening::parts::{Layout, TILE_AREA_LOG};
+    use crate::policy::{ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, SHORT_MESSAGE_LOG};
     use crate::suite::SuiteChannel;
     use std::collections::BTreeSet;
     use stwo::core::circle::CirclePoint;
@@ -425,58 +347,6 @@ mod tests {
     fn ids_are_shown_as_digits() {
         let id = crate::key::ModelId([0x5a; 32]);
         assert_eq!((id.to_string(), format!("{id:?}")), ("5a".repeat(32), "5a".repeat(32)));
-    }
-
-    /// Every rate that a key may have: enough queries, and not one more.
-    #[test]
-    fn queries_have_their_bits_at_every_rate() {
-        for log_blowup in 1..=4 {
-            let weights = CommitmentParams {
-                tiles: 1 << 16,
-                log_message: 18,
-                log_blowup,
-            };
-            let policy = opening_policy(log_blowup);
-            assert_eq!(policy.check(), Ok(()));
-            let one = (2.0 / (1.0 + (-f64::from(log_blowup)).exp2())).log2();
-            let bits = policy.queries as f64 * one;
-            assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
-            let activations = CommitmentParams { tiles: 77, ..weights };
-            let [of_weights, of_activations] = [weights, activations].map(|own| own.columns_of(&(0..own.tiles), 0));
-            let terms = soundness_terms(&of_weights, &of_activations, &policy);
-            assert_eq!(terms[0].bits, bits + f64::from(OPENING_GRIND_BITS));
-            let own = parameter_words(activations.words());
-            let queries = policy.queries as u32;
-            let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
-            assert_eq!(own[..5], trace);
-            assert_eq!(own[5..10], [queries, policy.grind_bits, log_blowup, 18, 77]);
-            assert_eq!(own[10..], [LOOKUP_GRIND_BITS]);
-        }
-    }
-
-    /// Terms of an opening worked out by hand: folds of the longer code, whichever it is, two more for the other one and the sum,
-    /// and the columns of each in its own code.
-    #[test]
-    fn an_opening_counts_the_longer_code_once() {
-        let of = |tiles: usize, log_message: u32| {
-            let own = CommitmentParams {
-                tiles,
-                log_message,
-                log_blowup: 2,
-            };
-            own.columns_of(&(0..tiles), 0)
-        };
-        // 224 tiles are 28 columns of 8, and 40 units as many columns.
-        let (weights, activations) = (of(224, 15), of(40, 12));
-        for [a, b] in [[weights, activations], [activations, weights]] {
-            let terms = soundness_terms(&a, &b, &opening_policy(2));
-            let expected = |numerator: f64| FIELD_BITS - numerator.log2();
-            let bits: Vec<f64> = terms.iter().map(|term| term.bits).collect();
-            // Rounds: 8 and 6 of bands, 14 that join, 6 down to 2^8 values.
-            let own = [expected(5.0 * 131_072.0), expected(6.0 * 16_384.0)];
-            assert_eq!(bits[1..3], [expected(17.0 * 131_072.0), expected(2.0 * 34.0 + 2.0)]);
-            assert!(bits[3..] == own || bits[3..] == [own[1], own[0]], "{terms:?}");
-        }
     }
 
     /// The count of lookups from the shape is that of the leaves.

@@ -18,21 +18,14 @@ use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
 use tessera_circuits::trees::LOG_LEAVES;
 
+use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, SECURE};
 use crate::codec::{HEADER_LEN, PROOF_LIMIT};
 use crate::context::Context;
 use crate::key::ModelKey;
-use crate::opening::{CommitmentParams, FIBRE, FINAL_LOG, FOLD_LOG, TILE_AREA_LOG};
-use crate::policy::{opening_policy, stark_config, ACTIVATION_COLUMNS, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER};
+use crate::opening;
+use crate::policy::{stark_config, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER};
 use crate::stark;
 
-/// Bytes of the length of a sequence.
-const LIST: u128 = 8;
-/// Bytes of an element of M31, of one of QM31, and of a digest.
-const BASE: u128 = 4;
-/// See [`BASE`].
-const SECURE: u128 = 16;
-/// See [`BASE`].
-const DIGEST: u128 = 32;
 /// Bytes of a clipped value.
 const CLIP: u128 = 14;
 
@@ -66,17 +59,7 @@ fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PRODUCTS.len() as u128;
     let linear = rounds(log_ceil(cost).into());
     let stark = SECURE + aggregator(&key.config.relations());
-    said + matmuls + linear + opening(&key.weights, cost) + stark
-}
-
-/// log2 of the smallest power of two that is not smaller.
-const fn log_ceil(n: u128) -> u32 {
-    n.next_power_of_two().trailing_zeros()
-}
-
-/// A sumcheck of so many rounds.
-const fn rounds(number: u128) -> u128 {
-    LIST + 2 * SECURE * number
+    said + matmuls + linear + opening::most_bytes(&key.weights, cost) + stark
 }
 
 /// The trees of so many lookups.
@@ -85,42 +68,6 @@ fn trees(lookups: u128) -> u128 {
     let number = (lookups >> LOG_LEAVES) + 1;
     let layers = (0..u128::from(log)).map(|layer| rounds(layer) + 4 * SECURE);
     number * (2 * SECURE + LIST + layers.sum::<u128>())
-}
-
-/// The nodes of a tree of `2^depth` leaves that do not follow from so many of its leaves, and how many they are.
-fn path(queries: usize, depth: u32) -> u128 {
-    let open = |level: u32| (queries as u128).min(1 << level);
-    LIST + DIGEST * (0..depth).map(open).sum::<u128>()
-}
-
-/// An opening of a model's weights and of so many cells.
-fn opening(weights: &CommitmentParams, cells: u128) -> u128 {
-    let tiles = usize::try_from(cells >> TILE_AREA_LOG).unwrap_or(usize::MAX);
-    let most = CommitmentParams::of_tiles(tiles, weights);
-    // The longest message of fewer tiles is no longer; it has more columns only if the longest code is too short for them.
-    let columns = most.columns().max(ACTIVATION_COLUMNS);
-    let queries = opening_policy(weights.log_blowup).queries;
-    let code = |columns: usize, log_message: u32, log_bands: u32| {
-        let values = BASE * (queries * columns * FIBRE) as u128;
-        let rows = LIST + values + path(queries, log_message + weights.log_blowup - 1);
-        rounds(log_bands.into()) + 2 * SECURE + rows
-    };
-    let log_bands = log_ceil(columns as u128) + most.log_column_tiles();
-    let codes =
-        code(weights.columns(), weights.log_message, weights.log_tiles()) + code(columns, most.log_message, log_bands);
-
-    let long = CommitmentParams {
-        log_message: most.log_message.max(weights.log_message),
-        ..most
-    };
-    // One value of a leaf is known at least.
-    let sent = LIST + SECURE * (queries as u128) * ((1 << FOLD_LOG) - 1);
-    let oracles = long.oracles().map(|variables| {
-        let depth = variables + weights.log_blowup - FOLD_LOG;
-        DIGEST + sent + path(queries, depth)
-    });
-    let folds = 2 * rounds(long.log_folded().into()) + 2 * LIST + oracles.sum::<u128>();
-    codes + folds + LIST + (SECURE << FINAL_LOG) + 8
 }
 
 /// The proof of the aggregator: each of its lists has the length that is checked, or that stwo asks for.

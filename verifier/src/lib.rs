@@ -37,5 +37,6 @@ pub mod public;
 pub mod stark;
 pub mod suite;
 pub mod sumcheck;
+pub mod term;
 pub mod transcript;
 pub mod verify;

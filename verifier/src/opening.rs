@@ -1,5 +1,9 @@
 //! The commitments to weights and activations and their opening (docs/protocol.md, sections 3, 4 and 10).
 //!
+//! Others hold a [`Commitment`] and make a [`Claim`] about it: which of its columns, at which point, with which weights, and the
+//! value. [`verify`] checks the proof of a list of claims; [`terms`] says what can go wrong with it, and [`most_bytes`] how long it
+//! can be. Everything else is private, or stands in [`parts`] for the prover's opening.
+//!
 //! What is committed to are `tiles` tiles of `2^12` values: 64 x 64 small integers of the weights, or units of the activations.
 //! `2^s` consecutive tiles are one message of `2^mu = 2^(s + 12)` coefficients of the circle FFT basis; its codeword is one
 //! column. A leaf of the Merkle tree holds the two conjugate points of one fibre across all columns, column by column.
@@ -15,19 +19,27 @@
 //! 3. a sumcheck takes both claims to one point `l`; with a challenge `iota`, what is claimed is `v~(l)` of `v = u_w + iota u_a`;
 //! 4. a sumcheck for that claim shares its challenges with a circle FRI (BaseFold): binding the least
 //!    significant variable of the message is folding its codeword. The first oracle is virtual, that of `v` and the
-//!    folded ones are committed every [`FOLD_LOG`] folds, the last message is sent in the clear.
+//!    folded ones are committed every [`parts::FOLD_LOG`] folds, the last message is sent in the clear.
 
-pub mod circle;
+mod circle;
+mod claim;
 mod error;
-pub mod lift;
-pub mod merkle;
+mod lift;
+mod merkle;
 mod params;
+pub mod parts;
+mod policy;
 mod proof;
+mod size;
+mod terms;
 #[cfg(test)]
 mod tests;
 mod verify;
 
-pub use self::error::{Code, OpeningError, TreeName};
-pub use self::params::{CommitmentParams, OpenedColumns, FIBRE, FINAL_LOG, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
-pub use self::proof::{Claimed, CodeOpening, LeafOpening, OpeningClaim, OpeningProof, OracleOpening};
-pub use self::verify::{absorb_statement, draw_leaves, verify};
+pub use self::claim::{Claim, Commitment};
+pub use self::error::{CommitmentName, OpeningError, TreeName};
+pub use self::params::{CommitmentParams, OpenedColumns};
+pub use self::proof::OpeningProof;
+pub use self::size::most_bytes;
+pub use self::terms::terms;
+pub use self::verify::verify;

@@ -1,7 +1,6 @@
 //! Security parameters (docs/security.md, protocol section 14). They are constants of this verifier; none is read from a
 //! proof.
 
-use serde::{Deserialize, Serialize};
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 
@@ -54,35 +53,19 @@ pub fn stark_config() -> PcsConfig {
     }
 }
 
-/// Query parameters of an opening.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpeningPolicy {
-    /// Number of query positions drawn.
-    pub queries: usize,
-    /// Bits of the proof of work before the queries are drawn, at most 32.
-    pub grind_bits: u32,
-}
-
-/// The policy for openings at rate `2^-log_blowup`: that of the key, which is checked and trusted.
-pub const fn opening_policy(log_blowup: u32) -> OpeningPolicy {
-    OpeningPolicy {
-        queries: queries(log_blowup),
-        grind_bits: OPENING_GRIND_BITS,
-    }
-}
-
-/// All parameters as words, absorbed by the transcript first. Weights and activations are at rate `2^-log_blowup`; the latter
-/// have so many units, in a code of messages of `2^log_message` values.
-pub const fn parameter_words([log_blowup, log_message, units]: [u32; 3]) -> [u32; 11] {
-    let opening = opening_policy(log_blowup);
+/// All parameters as words, absorbed by the transcript first: of the STARK, of the opening ([`words`]), of the lookups.
+///
+/// [`words`]: crate::opening::CommitmentParams::words
+pub const fn parameter_words(opening: [u32; 5]) -> [u32; 11] {
+    let [opening_queries, grind_bits, log_blowup, log_message, units] = opening;
     [
         STARK_LOG_BLOWUP,
         queries(STARK_LOG_BLOWUP) as u32,
         STARK_WORK_BITS,
         STARK_FOLD_STEP,
         STARK_LOG_LAST_LAYER,
-        opening.queries as u32,
-        opening.grind_bits,
+        opening_queries,
+        grind_bits,
         log_blowup,
         log_message,
         units,

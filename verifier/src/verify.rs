@@ -24,8 +24,8 @@ use crate::labels::{
 use crate::ledger::security_bits;
 use crate::length::most_bytes;
 use crate::message::{NotCanonical, Unread};
-use crate::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
-use crate::policy::{opening_policy, parameter_words, LOOKUP_GRIND_BITS, MIN_BITS};
+use crate::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
+use crate::policy::{parameter_words, LOOKUP_GRIND_BITS, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
 pub use crate::public::{linear_variables, unit_coefficients};
@@ -274,32 +274,27 @@ pub struct Conversation {
 }
 
 impl Conversation {
-    /// What the opening of a chunk is about: the weights, then the activations.
-    pub fn claimed(&self, key: &ModelKey, chunk: &Chunk) -> [Claimed<'_>; 2] {
-        let weights = OpeningClaim {
+    /// The claims that the opening of a chunk proves: on the weights, then on the activations.
+    pub fn claims(&self, key: &ModelKey, chunk: &Chunk) -> [Claim<'_>; 2] {
+        let weights = Claim {
+            commitment: key.commitment(),
             columns: key.opened(chunk),
+            point: &self.outputs.band_point,
             gamma: &self.outputs.bands,
-            local_point: &self.outputs.band_point,
             value: weight_claim(&self.inputs.operands, &families_of(self.inputs.family)),
         };
-        let activations = OpeningClaim {
-            columns: self.activations.columns_of(&(0..self.activations.tiles), 0),
+        let activations = Claim {
+            commitment: Commitment {
+                name: CommitmentName::Activations,
+                params: self.activations,
+                root: self.root,
+            },
+            columns: self.activations.all(),
+            point: &self.outputs.unit_point,
             gamma: &self.outputs.units,
-            local_point: &self.outputs.unit_point,
             value: self.end,
         };
-        [
-            Claimed {
-                commitment: key.weights,
-                root: key.weights_root,
-                claim: weights,
-            },
-            Claimed {
-                commitment: self.activations,
-                root: self.root,
-                claim: activations,
-            },
-        ]
+        [weights, activations]
     }
 }
 
@@ -367,9 +362,9 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
         outputs: Outputs {
             embedding: matmuls.embedding,
             value: batch.value,
-            bands: public.band_coefficients(&products, &families, columns.bands(), columns.log_band),
+            bands: public.band_coefficients(&products, &families, columns.bands(), columns.log_band()),
             units: unit_coefficients(&shape, &batch, &end.point),
-            band_point: public.local_point(&products, columns.log_band),
+            band_point: public.local_point(&products, columns.log_band()),
             unit_point: suffix(&end.point, MIN_ROWS_LOG).to_vec(),
         },
         inputs: Inputs {
@@ -400,9 +395,8 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     let proof = Unread::of(proof);
 
     // Weights and activations.
-    let claimed = said.claimed(key, claim.chunk);
-    let policy = opening_policy(key.weights.log_blowup);
-    opening::verify(&policy, &claimed, proof.part(|p| &p.opening), &mut transcript)?;
+    let claims = said.claims(key, claim.chunk);
+    opening::verify(&claims, proof.part(|p| &p.opening), &mut transcript)?;
 
     // Aggregator.
     let claim = StarkClaim {

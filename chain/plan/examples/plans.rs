@@ -10,7 +10,6 @@ use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_plan::calculate::in_order;
 use tessera_plan::{band_ends, expected, has_plans, token_log, Plan};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::policy::opening_policy;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement};
 
@@ -52,8 +51,8 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     let outputs = proof.statement.output.len();
     let plan = Plan::new(key, token_log(&proof.statement), outputs).ok_or(format!("{about}: no plan"))?;
     let words = plan.words(key, &proof.statement, &own.statistics.tops);
-    let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk));
-    let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
+    let claims = said.claims(key, claim.chunk);
+    let ends = band_ends(&claims, &own.opening, &mut said.transcript.clone());
     let results = plan.run(&[in_order(&said.inputs), ends.concat()].concat(), &words);
     if results != Some(expected(&said, &ends).in_order()) {
         return Err(format!("{about}: the plan says something else").into());

@@ -86,10 +86,7 @@ fn unit_extension<K: Scalar>(shape: &Shape, batch: &Batch<K>, point: &[K], at: &
 /// The columns that an opening of a model in one piece is about: of the weights, and of the activations.
 pub fn opened(key: &ModelKey, shape: &Shape) -> [OpenedColumns; 2] {
     let activations = CommitmentParams::of_activations(shape, &key.weights);
-    [
-        key.opened(&Chunk::whole(key.config.layers)),
-        activations.columns_of(&(0..activations.tiles), 0),
-    ]
+    [key.opened(&Chunk::whole(key.config.layers)), activations.all()]
 }
 
 /// The results of a program: the values that a verifier compares.
@@ -121,7 +118,7 @@ pub fn calculate<K: Scalar>(
     [bands, units]: &[Vec<K>; 2],
 ) -> Results<K> {
     let [columns, _] = opened(key, shape);
-    let (families, matrices) = (families_of(inputs.family), (columns.bands(), columns.log_band));
+    let (families, matrices) = (families_of(inputs.family), (columns.bands(), columns.log_band()));
     with_claims(key, shape, statement, inputs, |public, batch| Results {
         embedding: public.embed_operand(&inputs.products),
         value: batch.value,
@@ -143,7 +140,7 @@ pub fn coefficients(
     let families = families_of(inputs.family);
     with_claims(key, shape, statement, inputs, |public, batch| {
         [
-            public.band_coefficients(&inputs.products, &families, columns.bands(), columns.log_band),
+            public.band_coefficients(&inputs.products, &families, columns.bands(), columns.log_band()),
             unit_coefficients(shape, batch, &inputs.linear),
         ]
     })

@@ -10,10 +10,9 @@ use tessera_circuits::wiring::Points;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
-use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::policy::opening_policy;
 use tessera_verifier::public::linear_variables;
+use tessera_verifier::suite::Digest;
 
 use crate::hash::keccak;
 use crate::plan::Plan;
@@ -39,14 +38,15 @@ impl Plan {
         let whole = Chunk::whole(config.layers);
         let trees = lookup_trees(shape);
         let activations = CommitmentParams::of_activations(shape, &key.weights);
-        let opened = key.opened(&whole);
+        let [queries, _, log_blowup, log_message, units] = activations.words().map(|word| word as usize);
+        let [first, tiles, log_band] = key.opened(&whole).words().map(|word| word as usize);
         let [padded, ..] = padding(&trees).to_m31_array();
         let numbers = [
             config.layers,
-            key.weights.log_blowup as usize,
-            opening_policy(key.weights.log_blowup).queries,
-            activations.log_message as usize,
-            activations.tiles,
+            log_blowup,
+            queries,
+            log_message,
+            units,
             Points::count(shape),
             linear_variables(shape),
             shape.token as usize,
@@ -57,9 +57,9 @@ impl Plan {
             key.params.leading.run.into(),
             key.weights.tiles,
             key.weights.log_message as usize,
-            opened.first,
-            opened.params.tiles,
-            opened.log_band as usize,
+            first,
+            tiles,
+            log_band,
             padded.0 as usize,
             self.tenths_of_bits(key) as usize,
             trees.len(),

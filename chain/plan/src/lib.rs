@@ -54,6 +54,7 @@ mod symbol;
 mod wiring;
 
 pub use check::Differs;
-pub use plan::{band_ends, expected, has_plans, token_log, Plan};
+pub use packing::band_ends;
+pub use plan::{expected, has_plans, token_log, Plan};
 pub use program::{run, Words};
 pub use segments::{Budget, Segment};

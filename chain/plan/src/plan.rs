@@ -8,11 +8,7 @@ use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{BAND_ROUND, EVALUATION};
-use tessera_verifier::opening::{absorb_statement, Claimed, OpeningProof};
-use tessera_verifier::policy::OpeningPolicy;
 use tessera_verifier::public::Inputs;
-use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::Conversation;
 
 use crate::calculate::{calculate, inputs, opened, Results};
@@ -105,23 +101,6 @@ fn symbols(key: &ModelKey, shape: &Shape) -> (usize, Inputs<Symbol>, [Vec<Symbol
     let inputs = inputs(shape, &mut next);
     let ends = opened(key, shape).map(|columns| (0..columns.log_bands()).map(|_| next()).collect());
     (count, inputs, ends)
-}
-
-/// Where the band sumchecks of an opening end, and what they end in: of the weights, then of the activations. `transcript` is that of
-/// the opening before its first message. For tests: contracts find these points as they verify.
-pub fn band_ends(
-    policy: &OpeningPolicy,
-    claimed: &[Claimed<'_>; 2],
-    proof: &OpeningProof,
-    transcript: &mut Transcript,
-) -> [Vec<SecureField>; 2] {
-    claimed.iter().for_each(|own| absorb_statement(transcript, policy, own));
-    proof.codes().map(|(_, own)| {
-        let rounds = own.band_rounds.iter();
-        let end = rounds.map(|round| BAND_ROUND.send(round, transcript)).collect();
-        transcript.send(EVALUATION, &own.band_value);
-        end
-    })
 }
 
 /// What a program has to calculate where a verifier calculates all coefficients.

@@ -7,7 +7,7 @@ use std::simd::{u32x16, ToBytes};
 use blake2::{Blake2s256, Digest as _};
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::suite::Digest;
 
 use crate::hashes::blake2s::Hashes;
 use crate::hashes::{self, Domain, LaneHash, SIMD_LANES};

@@ -1,4 +1,4 @@
-//! Sixteen leaves or nodes hashed at a time, one per SIMD lane: the digests of `tessera_verifier::opening::merkle`.
+//! Sixteen leaves or nodes hashed at a time, one per SIMD lane: the digests of the trees of `tessera_verifier::opening`.
 
 pub mod blake2s;
 pub mod keccak;

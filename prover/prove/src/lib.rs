@@ -16,6 +16,7 @@ pub mod stark;
 mod stopwatch;
 pub mod sumcheck;
 pub mod trace;
+mod trees;
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -33,8 +34,8 @@ use tessera_verifier::context::Context;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, POINTS};
 use tessera_verifier::ledger::security_bits;
-use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningClaim, OpeningProof};
-use tessera_verifier::policy::{opening_policy, LOOKUP_GRIND_BITS, MIN_BITS};
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningProof};
+use tessera_verifier::policy::{LOOKUP_GRIND_BITS, MIN_BITS};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
@@ -48,7 +49,7 @@ use self::activations::Activations;
 use self::column::Column;
 use self::matmul::PrecomputedMatmuls;
 use self::multiplicities::multiplicities;
-use self::opening::{Codeword, Committed, CommittedWeights, OpeningProverError, Side};
+use self::opening::{Codeword, CommittedWeights, OpeningProverError, ProverClaim};
 use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
 use self::trace::{statistics, Source};
@@ -389,7 +390,7 @@ fn unchecked(
     let mut activations = watch.phase("commit activations", || {
         Activations::commit(suite, shape, columns, params)
     });
-    transcript.send(ACTIVATIONS, activations.root());
+    transcript.send(ACTIVATIONS, activations.units.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
         let tables = (&run.params, &shape.config);
@@ -437,7 +438,7 @@ fn unchecked(
             opened,
             &families,
             &mut matmuls,
-            units.side(&mut activations),
+            (&units, &mut activations),
             &mut transcript,
         )
     })?;
@@ -448,7 +449,7 @@ fn unchecked(
     let proof = ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics: run.statistics,
-        activations: *activations.root(),
+        activations: *activations.units.root(),
         lookup_work,
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
@@ -495,18 +496,10 @@ impl<'a> UnitClaim<'a> {
     }
 
     /// The claim with the activations that it is about, as they are opened.
-    fn side<'s, 'c>(&'s self, committed: &'s mut Activations<'c>) -> Side<'s, Activations<'c>> {
-        let params = *committed.params();
-        Side {
-            committed,
-            claim: OpeningClaim {
-                columns: params.columns_of(&(0..params.tiles), 0),
-                gamma: &self.gamma,
-                local_point: self.local_point,
-                value: opening::value(&self.gamma, &self.values),
-            },
-            values: &self.values,
-        }
+    fn claim<'s>(&'s self, activations: &'s mut Activations<'_>) -> ProverClaim<'s> {
+        let units = &mut activations.units;
+        let all = units.params().all();
+        ProverClaim::new(units, all, self.local_point, &self.gamma, &self.values)
     }
 }
 
@@ -517,23 +510,15 @@ fn open(
     columns: OpenedColumns,
     families: &[SecureField; WEIGHTED.len()],
     matmuls: &mut PrecomputedMatmuls,
-    activations: Side<'_, Activations<'_>>,
+    (units, activations): (&UnitClaim<'_>, &mut Activations<'_>),
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
-    let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), columns.log_band);
+    let log_band = columns.log_band();
+    let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), log_band);
+    let point = public.local_point(&matmuls.point, log_band);
     let memory = std::mem::take(&mut matmuls.memory);
     let mut committed = CommittedWeights::new(&model.quantised.weights, model.codeword, memory)?;
-    let weights = Side {
-        committed: &mut committed,
-        claim: OpeningClaim {
-            columns,
-            gamma: &gamma,
-            local_point: &public.local_point(&matmuls.point, columns.log_band),
-            value: opening::value(&gamma, &matmuls.band_values),
-        },
-        values: &matmuls.band_values,
-    };
-    let policy = opening_policy(model.key.weights.log_blowup);
-    let proof = opening::open(&policy, weights, activations, transcript)?;
+    let weights = ProverClaim::new(&mut committed, columns, &point, &gamma, &matmuls.band_values);
+    let proof = opening::open(&mut [weights, units.claim(activations)], transcript)?;
     Ok((proof, committed.traffic()))
 }

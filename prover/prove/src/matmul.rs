@@ -26,6 +26,7 @@ use tessera_verifier::transcript::Transcript;
 use crate::bind::bind_middle;
 use crate::column::Column;
 use crate::gkr::field::{words, Factor as Scalar, Packed, Words, SIMD_LANES};
+use crate::opening::memory::message_bytes;
 use crate::sumcheck::{self, pack, Instance, Table as Factor};
 use tessera_kernels::table::Table;
 use tessera_kernels::weights::{coefficients, combine, Coefficients, Elements, Isa};
@@ -100,8 +101,8 @@ pub fn prove(
         opened,
     };
     let tiles = TileRange::new(tiles, opened.tiles());
-    let point = suffix(&public.points.out, opened.log_band + TILE_LOG);
-    let (tables, traffic) = bind_bands(&tiles, point, size_of::<K>() << (opened.params.log_message - 1));
+    let point = suffix(&public.points.out, opened.log_band() + TILE_LOG);
+    let (tables, traffic) = bind_bands(&tiles, point, message_bytes(opened));
     let instances: Vec<Instance<Factor>> = MAKERS
         .into_iter()
         .map(|(product, make)| Instance {
@@ -295,7 +296,7 @@ impl Factors<'_> {
 
     /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
     fn weights(&self, product: Product, tables: &[Elements]) -> Vec<K> {
-        let (log_band, first) = (self.opened.log_band, self.opened.bands().start);
+        let (log_band, first) = (self.opened.log_band(), self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
             let Some((_, lead)) = self

@@ -14,7 +14,8 @@ use tessera_model::tiles::{planes, tile_bytes, TileSource};
 use tessera_model::weights::PackedWeights;
 use tessera_model::QuantisedModel;
 use tessera_prover::matmul::bind_bands;
-use tessera_prover::opening::combine_columns;
+use tessera_prover::opening::memory::message_bytes;
+use tessera_prover::opening::parts::combine_columns;
 use tessera_testkit::{fixture_size_config, processor_time, random_ids, random_model};
 
 const RUNS: usize = 5;
@@ -131,8 +132,7 @@ fn bench(format: WeightFormat, bytes: usize) {
     let (mut pass_1, mut pass_2) = ([f64::MAX; 2], [f64::MAX; 2]);
     for _ in 0..RUNS {
         // As in a proof, the second pass has the memory of the first.
-        let ((table, _), first) =
-            timed(|| bind_bands(weights, &point, size_of::<SecureField>() << (params.log_message - 1)));
+        let ((table, _), first) = timed(|| bind_bands(weights, &point, message_bytes(&params.all())));
         let (message, second) = timed(|| combine_columns(weights, &params, &coefficients, element(9), table));
         std::hint::black_box(message);
         (pass_1, pass_2) = (least(pass_1, first), least(pass_2, second));

@@ -5,6 +5,7 @@ use tessera_prover::prove;
 use tessera_support::progress::Silent;
 use tessera_testkit::{fixture_size_config, random_ids, random_model, TestModel};
 use tessera_verifier::codec::{encode, FileKind};
+use tessera_verifier::opening::parts::parts_of;
 
 fn main() {
     let config = fixture_size_config();
@@ -28,17 +29,18 @@ fn main() {
         part!("matmuls", p.matmuls);
         part!("linear", p.linear);
         part!("lookups", p.lookups);
-        for (code, own) in p.opening.codes() {
-            println!("opening, {code}");
+        let opening = parts_of(&p.opening);
+        for (name, own) in opening.codes() {
+            println!("opening, {name}");
             part!("rows", own.rows.values);
             part!("paths", own.rows.path);
         }
-        for oracle in &p.opening.oracles {
+        for oracle in &opening.oracles {
             println!("opening, oracle");
             part!("values", oracle.values);
             part!("paths", oracle.path);
         }
-        part!("final message", p.opening.final_message);
+        part!("final message", opening.final_message);
         part!("opening", p.opening);
         part!("sampled values", p.stark.sampled_values);
         for i in 0..4 {

@@ -183,7 +183,7 @@ fn chunks_in_bands_are_proved() {
         let model = TestModel::committed(random_model(config.clone(), format, 7), weights);
         let chunks = Chunk::partition([1, 1, 1], 3).expect("a partition");
         let opened: Vec<_> = chunks.iter().map(|chunk| model.key.opened(chunk)).collect();
-        assert!(opened.iter().all(|columns| columns.log_band == log_band));
+        assert!(opened.iter().all(|columns| columns.log_band() == log_band));
         let shared = opened
             .windows(2)
             .any(|pair| pair[0].bands().end > pair[1].bands().start);

@@ -173,7 +173,7 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
                 })
                 .collect();
             assert_eq!(own, case.cuts[i], "{name}, {chunk:?}");
-            assert_eq!(key.opened(chunk).log_band, case.log_band, "{name}, {chunk:?}");
+            assert_eq!(key.opened(chunk).log_band(), case.log_band, "{name}, {chunk:?}");
             assert_eq!(shape.cells(), case.cells[i], "{name}, {chunk:?}");
             let mut own: Vec<f64> = ledger(&key, chunk, lengths).terms.iter().map(|t| t.bits).collect();
             own.sort_by(f64::total_cmp);

@@ -8,17 +8,15 @@ use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
-use tessera_verifier::opening::{lift, CommitmentParams, FIBRE, FOLD_LOG};
-use tessera_verifier::policy::opening_policy;
+use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::suite::Suite;
 
 use super::{claims, Choices, Phase};
 use tessera_float::{GROUP_ROWS, LOGITS};
-use tessera_kernels::hashes::leaf_bytes;
 use tessera_model::tiles::tile_bytes;
 use tessera_model::weights::Residency;
 use tessera_prover::gkr;
-use tessera_prover::gkr::field::SIMD_LANES;
+use tessera_prover::opening::memory::{commit_bytes, encoding_bytes, Opening};
 use tessera_prover::opening::Tree;
 use tessera_quantise::comparison::comparison_bytes;
 use tessera_quantise::feedback_bytes;
@@ -34,11 +32,8 @@ const CELL: u64 = 2;
 /// Bytes of a field element, and of an element of its extension.
 const WORD: u64 = 4;
 const SECURE: u64 = 16;
-const DIGEST: u64 = 32;
 /// Bytes of the sums of a band in the first pass over the weights.
 const BAND_SUMS: u64 = 1024;
-/// Buffers of the second pass over the weights.
-const COMBINE: u64 = 16 << 20;
 /// The STARK from its first commitment on: tables and counts of `2^16` rows, their extensions, trees and twiddles.
 const TABLES: u64 = 104 << 20;
 /// Memory that proving the STARK takes in addition: the other columns, quotients, layers and their trees.
@@ -125,15 +120,13 @@ struct Activations {
     /// The columns of all parts in row order.
     columns: u64,
     params: CommitmentParams,
-    suite: Suite,
 }
 
 impl Activations {
-    fn new(shape: Shape, weights: &CommitmentParams, suite: Suite) -> Self {
+    fn new(shape: Shape, weights: &CommitmentParams) -> Self {
         Self {
             columns: shape.parts().iter().map(|part| columns(&shape, *part)).sum(),
             params: CommitmentParams::of_activations(&shape, weights),
-            suite,
             shape,
         }
     }
@@ -141,14 +134,6 @@ impl Activations {
     /// Bytes that are held from the commitment on.
     fn committed(&self) -> u64 {
         self.columns + 2 * Tree::file_len(&self.params) + TABLES
-    }
-
-    /// Bytes that encoding a batch of columns holds in addition.
-    fn encoding(&self) -> u64 {
-        let length = 1u64 << self.params.log_message;
-        let (twiddles, making) = code_twiddles(&self.params);
-        let hashes = (leaf_bytes(self.suite) as u64) << self.params.log_leaves();
-        hashes + making.max(twiddles + 2 * WORD * SIMD_LANES as u64 * length)
     }
 }
 
@@ -209,7 +194,7 @@ fn copied(mut tables: Vec<u64>) -> u64 {
 /// All phases of a proof of a chunk.
 pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
     let shape = Shape::with_limbs(model.config, model.limbs, chunk, lengths);
-    let trace = Activations::new(shape, &model.commitment, model.suite);
+    let trace = Activations::new(shape, &model.commitment);
     let (shape, c) = (&trace.shape, &trace.shape.config);
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
@@ -228,13 +213,12 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let threads = rayon::current_num_threads() as u64;
     let counts = (2 * threads * WORD * shape.config.relations().len() as u64) << tables::LOG_ROWS;
     let made = base + idle + made(shape);
-    let commit = base + idle + trace.committed() + counts.max(trace.encoding());
+    let commit = base + idle + trace.committed() + counts.max(encoding_bytes(model.suite, &trace.params));
 
     let opened = model
         .commitment
         .columns_of(&chunk.tiles(model.config), model.config.band_log());
-    let bands = opened.bands().len() as u64;
-    let sums = BAND_SUMS * bands;
+    let sums = BAND_SUMS * opened.bands().len() as u64;
     let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
     let committed = base + trace.committed();
     let matmuls = committed + reading + sums + copied(products);
@@ -254,6 +238,16 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     };
     let generate = model.generate(lengths.rows as u64, false, choices.residency).bytes + kept;
 
+    let opening = Opening {
+        suite: model.suite,
+        weights: &model.commitment,
+        units: &trace.params,
+        columns: &opened,
+        sums,
+        codeword_file: model.codeword_file,
+        resident: (reading, idle),
+    };
+
     vec![
         model.read_tokenizer(),
         phase("generate", generate),
@@ -263,75 +257,9 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
         phase("lookups", lookups),
         phase("matmuls", matmuls),
         phase("claims", claims),
-        phase("open", committed + opening(model, &trace, bands, choices.residency)),
+        phase("open", committed + opening.bytes()),
         phase("stark", committed + STARK),
     ]
-}
-
-/// Bytes of the twiddles of the weight code, and of making them.
-fn code_twiddles(params: &CommitmentParams) -> (u64, u64) {
-    let points = 1u64 << (params.log_codeword() - 1);
-    (2 * WORD * points, 5 * WORD * points)
-}
-
-/// Bytes that encoding a batch of columns holds.
-fn encoding(params: &CommitmentParams, choices: &Choices) -> u64 {
-    let length = 1u64 << params.log_message;
-    32 * length + ((64 * length) >> choices.split.log())
-}
-
-/// Bytes that opening some bands of the weights and all activations holds: the combined messages, the oracles of their
-/// sum, and the opened rows.
-fn opening(model: &Model<'_>, activations: &Activations, bands: u64, residency: Residency) -> u64 {
-    let (weights, units) = (&model.commitment, &activations.params);
-    let long = lift::longer(weights, units);
-    let (reading, idle) = model.resident(residency);
-    let queries = opening_policy(long.log_blowup).queries as u64;
-    let tables = 3 * SECURE * (bands + units.tiles as u64);
-    // Combined columns are folded once while they are made; that of the weights takes the place of the sums of bands.
-    let [of_weights, of_units] = [weights, units].map(|params| SECURE << params.log_folded());
-    let of_weights = of_weights.max(BAND_SUMS * bands);
-    let combine = reading + of_weights + COMBINE;
-    // Rounds that join them have tables of half the length.
-    let join = idle + of_weights + of_units + (of_weights + of_units) / 2;
-    let fold = idle + of_weights.max(of_units) + folding(&long);
-    // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
-    let of_columns = match model.codeword_file {
-        true => idle,
-        false => reading + 3 * queries * 64 * WORD * weights.columns() as u64 + COMBINE,
-    };
-    let twiddles = code_twiddles(&long).0 + code_twiddles(weights).0;
-    let held = oracles(&long) + opened_rows(weights) + opened_rows(units);
-    let rows = held + twiddles + of_columns.max(idle + activations.encoding());
-    tables + combine.max(join).max(fold).max(rows)
-}
-
-/// The oracles of an opening with their trees.
-fn oracles(params: &CommitmentParams) -> u64 {
-    params.oracles().map(|variables| oracle(params, variables)).sum()
-}
-
-fn oracle(params: &CommitmentParams, variables: u32) -> u64 {
-    let values = SECURE << (variables + params.log_blowup);
-    values + ((2 * DIGEST) << (variables + params.log_blowup - FOLD_LOG))
-}
-
-/// The opened subtrees of an opening.
-fn opened_rows(params: &CommitmentParams) -> u64 {
-    let queries = opening_policy(params.log_blowup).queries as u64;
-    queries * (params.columns() * FIBRE) as u64 * 32 * WORD * 2
-}
-
-/// Bytes that folding holds in addition to the message: twiddles, messages that are left, and oracles.
-fn folding(params: &CommitmentParams) -> u64 {
-    let message = SECURE << params.log_folded();
-    let (twiddles, making) = code_twiddles(params);
-    let first = params.oracles().next().unwrap_or(0);
-    // Values of the first oracle are made in a table of their own, while the message is there.
-    let encoding = (SECURE << (first + params.log_blowup)) + oracle(params, first);
-    making
-        .max(twiddles + encoding)
-        .max(twiddles + message / 2 + oracles(params))
 }
 
 /// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in
@@ -376,10 +304,7 @@ pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<
     // Where errors of rounding are fed back, the float model runs again.
     let fed_back = feedback_bytes(c, model.format, tokens);
     let write = FIXED + tensor + values + fed_back + (64 << 20);
-    let leaves = 1u64 << params.log_leaves();
-    let (twiddles, making) = code_twiddles(params);
-    let hashes = leaf_bytes(model.suite) as u64 * leaves + 2 * Tree::file_len(params);
-    let commit = FIXED + hashes + making.max(twiddles + encoding(params, choices)) + (48 << 20);
+    let commit = FIXED + commit_bytes(model.suite, params, choices.split) + (48 << 20);
     vec![
         model.read_tokenizer(),
         phase("calibrate", calibrate),

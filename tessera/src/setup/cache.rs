@@ -3,9 +3,8 @@
 use std::path::Path;
 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::suite::Suite;
+use tessera_verifier::suite::{Digest, Suite};
 
 use super::SetupError;
 use crate::model::read_key;
@@ -77,10 +76,7 @@ fn write_files(
     cache: CodewordCache,
     progress: &dyn Progress,
 ) -> Result<(Tree, Option<AtomicFile>), SetupError> {
-    progress.phase(
-        "commit to weights",
-        Some((params.columns() as u64) << params.log_codeword()),
-    );
+    progress.phase("commit to weights", Some(Codeword::values(params)));
     if !cache.keeps(dir, params) {
         return Ok((commit(suite, weights, params, split, None, progress)?, None));
     }

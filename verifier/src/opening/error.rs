@@ -4,16 +4,16 @@ use thiserror::Error;
 
 use crate::message::NotCanonical;
 
-/// Names one of the two commitments that are opened.
+/// The name of a commitment that is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Code {
-    /// That of the key.
+pub enum CommitmentName {
+    /// The key's commitment to the weights.
     Weights,
-    /// That of the chunk.
+    /// The chunk's commitment to the activations.
     Activations,
 }
 
-impl std::fmt::Display for Code {
+impl std::fmt::Display for CommitmentName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Weights => "weights",
@@ -25,8 +25,8 @@ impl std::fmt::Display for Code {
 /// Names one Merkle tree of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TreeName {
-    /// What was committed to.
-    Committed(Code),
+    /// The tree of a commitment.
+    Committed(CommitmentName),
     /// A folded oracle, counted from 0.
     Oracle(usize),
 }
@@ -34,7 +34,7 @@ pub enum TreeName {
 impl std::fmt::Display for TreeName {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Committed(code) => write!(f, "committed tree of the {code}"),
+            Self::Committed(name) => write!(f, "committed tree of the {name}"),
             Self::Oracle(i) => write!(f, "tree of folded oracle {i}"),
         }
     }
@@ -55,6 +55,8 @@ pub enum OpeningError {
     },
     #[error("policy with {queries} queries and {grind_bits} bits of work: 1 to 4096 queries and at most 32 bits")]
     Policy { queries: usize, grind_bits: u32 },
+    #[error("an opening is of the weights and then of the activations, not of {claims:?}")]
+    Claims { claims: Vec<CommitmentName> },
     #[error("codes of different rates are opened together: 2^-{weights} and 2^-{activations}")]
     Rates { weights: u32, activations: u32 },
     #[error("{what}: {got} entries, expected {expected}")]
@@ -71,8 +73,8 @@ pub enum OpeningError {
     },
     #[error(transparent)]
     NotCanonical(#[from] NotCanonical),
-    #[error("{code}: the band sumcheck does not end at the claimed evaluation")]
-    BandClaim { code: Code },
+    #[error("{commitment}: the band sumcheck does not end at the claimed evaluation")]
+    BandClaim { commitment: CommitmentName },
     #[error("the sumcheck that joins both claims does not end at the claimed evaluations")]
     JoinClaim,
     #[error("the folding sumcheck does not end at the final message")]

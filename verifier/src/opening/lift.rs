@@ -10,7 +10,7 @@ use stwo::core::fields::qm31::SecureField;
 use super::circle::line_coordinate;
 use super::params::CommitmentParams;
 
-/// The code of the sum of two messages: that of the longer ones.
+/// The code of the sum of two messages: the code of the longer message.
 pub const fn longer(a: &CommitmentParams, b: &CommitmentParams) -> CommitmentParams {
     match a.log_message < b.log_message {
         true => *b,

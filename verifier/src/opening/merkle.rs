@@ -5,8 +5,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
 use super::error::{OpeningError, TreeName};
-pub use crate::suite::Digest;
-use crate::suite::Suite;
+use crate::suite::{Digest, Suite};
 
 /// Digest of a leaf of base field elements.
 pub fn hash_base_leaf(suite: Suite, values: &[BaseField]) -> Digest {
@@ -33,8 +32,9 @@ pub struct CommittedTree<'a> {
     pub depth: u32,
 }
 
-/// Checks that `leaves` (index and digest, strictly increasing indices below `2^depth`) are leaves of a tree. `path` holds the digests that do not follow from the leaves, level by level
-/// from the leaves up, left to right, each once; it must be used up exactly.
+/// Checks that `leaves` (index and digest, strictly increasing indices below `2^depth`) are leaves of a tree. `path` holds the
+/// digests that do not follow from the leaves, level by level from the leaves up, left to right, each once; it must be used up
+/// exactly.
 pub fn verify_batch(
     committed: &CommittedTree<'_>,
     leaves: Vec<(usize, Digest)>,

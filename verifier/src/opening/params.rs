@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use tessera_circuits::shape::Shape;
 
 use super::error::{range, OpeningError};
-use crate::policy::{OpeningPolicy, ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, SHORT_MESSAGE_LOG};
+use super::policy::OpeningPolicy;
+use crate::policy::{ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, SHORT_MESSAGE_LOG};
 
 /// log2 of the number of weights of a tile.
 pub const TILE_AREA_LOG: u32 = 12;
@@ -23,7 +24,8 @@ const MAX_TILES: usize = 1 << 24;
 pub const MAX_MESSAGE_LOG: u32 = 24;
 const MAX_BLOWUP_LOG: u32 = 4;
 
-/// Shape of a weight commitment. Part of the model key. Every method assumes that [`Self::check`] passed.
+/// Shape of a commitment, as the key has the shape of the weights. Every method assumes that [`Self::check`] passed. [`Layout`]
+/// says what follows for columns, codes, trees and oracles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CommitmentParams {
     /// Number of 64 x 64 tiles.
@@ -35,6 +37,9 @@ pub struct CommitmentParams {
 }
 
 impl CommitmentParams {
+    /// Points of a codeword in one leaf of a tree.
+    pub const LEAF_POINTS: u32 = FIBRE as u32;
+
     /// The code of a statement's activations, by their number and the code of the weights: the rate is that of the weights, so
     /// that both are opened together. Oracles are those of the longer code, so up to the length of the weights' messages a
     /// longer message has only smaller rows.
@@ -44,7 +49,7 @@ impl CommitmentParams {
     }
 
     /// The parameters for activations of so many tiles. More tiles never make the message shorter.
-    pub fn of_tiles(tiles: usize, weights: &Self) -> Self {
+    pub(super) fn of_tiles(tiles: usize, weights: &Self) -> Self {
         let tiles = tiles.max(1);
         let least = |columns| TILE_AREA_LOG + tiles.div_ceil(columns).next_power_of_two().trailing_zeros();
         let short = least(FEW_COLUMNS).min(weights.log_message).min(SHORT_MESSAGE_LOG);
@@ -57,9 +62,17 @@ impl CommitmentParams {
         }
     }
 
-    /// Rate, length of messages and number of tiles, as a transcript absorbs them.
-    pub const fn words(&self) -> [u32; 3] {
-        [self.log_blowup, self.log_message, self.tiles as u32]
+    /// The opening's parameters, as a transcript absorbs them before anything else: queries, bits of work, rate, length of messages
+    /// and number of tiles.
+    pub const fn words(&self) -> [u32; 5] {
+        let policy = OpeningPolicy::at_rate(self.log_blowup);
+        [
+            policy.queries as u32,
+            policy.grind_bits,
+            self.log_blowup,
+            self.log_message,
+            self.tiles as u32,
+        ]
     }
 
     /// Checks that the commitment is one this code can verify. Total on hostile input.
@@ -94,43 +107,55 @@ impl CommitmentParams {
         }
     }
 
-    /// Tiles per column, log2.
-    pub const fn log_column_tiles(&self) -> u32 {
-        self.log_message.saturating_sub(TILE_AREA_LOG)
+    /// All columns, in bands of one tile.
+    pub fn all(&self) -> OpenedColumns {
+        self.columns_of(&(0..self.tiles), 0)
     }
 
     /// Number of columns; the last one is zero-padded.
-    pub const fn columns(&self) -> usize {
+    pub fn columns(&self) -> usize {
         self.tiles.div_ceil(1 << self.log_column_tiles())
+    }
+}
+
+/// The layout of a commitment in columns, codes, trees and oracles. Both openings calculate with it, and nobody else does. It is a
+/// trait because whoever calls a method of a trait has to name the trait.
+pub trait Layout {
+    /// The commitment, or the opened columns as a commitment of their own.
+    fn params(&self) -> &CommitmentParams;
+
+    /// Tiles per column, log2.
+    fn log_column_tiles(&self) -> u32 {
+        self.params().log_message.saturating_sub(TILE_AREA_LOG)
     }
 
     /// log2 of the number of columns of the multilinear extension (zero columns included).
-    pub const fn log_columns(&self) -> u32 {
-        self.columns().next_power_of_two().trailing_zeros()
+    fn log_columns(&self) -> u32 {
+        self.params().columns().next_power_of_two().trailing_zeros()
     }
 
     /// log2 of the number of tiles of the multilinear extension.
-    pub const fn log_tiles(&self) -> u32 {
+    fn log_tiles(&self) -> u32 {
         self.log_columns() + self.log_column_tiles()
     }
 
     /// log2 of the length of a codeword.
-    pub const fn log_codeword(&self) -> u32 {
-        self.log_message + self.log_blowup
+    fn log_codeword(&self) -> u32 {
+        self.params().log_message + self.params().log_blowup
     }
 
     /// log2 of the number of leaves of the tree, one per fibre of the first fold.
-    pub const fn log_leaves(&self) -> u32 {
+    fn log_leaves(&self) -> u32 {
         self.log_codeword() - 1
     }
 
     /// Number of variables of a message after its first fold.
-    pub const fn log_folded(&self) -> u32 {
-        self.log_message.saturating_sub(1)
+    fn log_folded(&self) -> u32 {
+        self.params().log_message.saturating_sub(1)
     }
 
     /// Number of variables of the message of every committed oracle, in order.
-    pub fn oracles(&self) -> impl Iterator<Item = u32> {
+    fn oracles(&self) -> impl Iterator<Item = u32> {
         let first = self.log_folded();
         (0..)
             .map_while(move |i| first.checked_sub(i * FOLD_LOG))
@@ -138,11 +163,23 @@ impl CommitmentParams {
     }
 
     /// Number of variables of the final message.
-    pub fn log_final(&self) -> u32 {
+    fn log_final(&self) -> u32 {
         self.oracles()
             .last()
             .unwrap_or(FINAL_LOG + FOLD_LOG)
             .saturating_sub(FOLD_LOG)
+    }
+}
+
+impl Layout for CommitmentParams {
+    fn params(&self) -> &CommitmentParams {
+        self
+    }
+}
+
+impl Layout for OpenedColumns {
+    fn params(&self) -> &CommitmentParams {
+        &self.params
     }
 }
 
@@ -152,11 +189,21 @@ impl CommitmentParams {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenedColumns {
     /// The first of the columns.
-    pub first: usize,
+    pub(super) first: usize,
     /// The columns as a commitment of their own.
-    pub params: CommitmentParams,
+    pub(super) params: CommitmentParams,
     /// log2 of the number of tiles of a band, at most that of a column.
-    pub log_band: u32,
+    pub(super) log_band: u32,
+}
+
+/// Columns as somebody says that they are: their first one, themselves as a commitment of their own, and log2 of the tiles of a
+/// band.
+pub const fn said_columns(first: usize, params: CommitmentParams, log_band: u32) -> OpenedColumns {
+    OpenedColumns {
+        first,
+        params,
+        log_band,
+    }
 }
 
 impl OpenedColumns {
@@ -173,14 +220,24 @@ impl OpenedColumns {
         )
     }
 
+    /// The first column, the number of tiles and log2 of the tiles of a band, as a transcript absorbs them.
+    pub const fn words(&self) -> [u32; 3] {
+        [self.first as u32, self.params.tiles as u32, self.log_band]
+    }
+
+    /// log2 of the number of tiles of a band, at most that of a column.
+    pub const fn log_band(&self) -> u32 {
+        self.log_band
+    }
+
     /// The bands of the tiles in the columns, as the whole commitment numbers them.
-    pub const fn bands(&self) -> Range<usize> {
+    pub fn bands(&self) -> Range<usize> {
         let tiles = self.tiles();
         tiles.start >> self.log_band..tiles.end >> self.log_band
     }
 
     /// log2 of the number of bands of the multilinear extension: rounds of the band sumcheck.
-    pub const fn log_bands(&self) -> u32 {
+    pub fn log_bands(&self) -> u32 {
         self.params.log_tiles() - self.log_band
     }
 
@@ -190,21 +247,8 @@ impl OpenedColumns {
     }
 
     /// The tiles in the columns, as the whole commitment numbers them.
-    pub const fn tiles(&self) -> Range<usize> {
+    pub fn tiles(&self) -> Range<usize> {
         let start = self.first << self.params.log_column_tiles();
         start..start + self.params.tiles
-    }
-}
-
-impl OpeningPolicy {
-    /// Checks that a proof under this policy can exist and means something.
-    pub fn check(&self) -> Result<(), OpeningError> {
-        if !(1..=1 << 12).contains(&self.queries) || self.grind_bits > 32 {
-            return Err(OpeningError::Policy {
-                queries: self.queries,
-                grind_bits: self.grind_bits,
-            });
-        }
-        Ok(())
     }
 }

@@ -1,38 +1,13 @@
-//! What is claimed of a commitment, and the proof of it.
+//! The proof of an opening.
 
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
-use super::error::Code;
-use super::merkle::Digest;
-use super::params::{CommitmentParams, OpenedColumns};
-use crate::message::Bound;
+use super::error::CommitmentName;
+use crate::message::{Bound, Unread};
+use crate::suite::Digest;
 use crate::sumcheck::Round;
-
-/// What is claimed of a commitment: `sum_B gamma[B] B~(local_point) = value`.
-#[derive(Clone, Copy, Debug)]
-pub struct OpeningClaim<'a> {
-    /// The columns that are opened.
-    pub columns: OpenedColumns,
-    /// One entry for every band of the columns.
-    pub gamma: &'a [SecureField],
-    /// Coordinates of the index within a band, MSB-first: `log_band` of the tile, six of the input, six of the output.
-    pub local_point: &'a [SecureField],
-    /// What the sum is.
-    pub value: SecureField,
-}
-
-/// A commitment with a claim on it.
-#[derive(Clone, Copy, Debug)]
-pub struct Claimed<'a> {
-    /// The whole commitment; the columns of the claim are some of its columns ([`CommitmentParams::columns_of`]).
-    pub commitment: CommitmentParams,
-    /// The root of its tree.
-    pub root: Digest,
-    /// What is claimed of it.
-    pub claim: OpeningClaim<'a>,
-}
 
 /// Opened leaves of a committed tree, in increasing order.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -65,9 +40,34 @@ pub struct CodeOpening {
     pub rows: LeafOpening,
 }
 
-/// Proof that opens both commitments.
+/// The proof of an opening. Others hold it and pass it on, because only the openings know its parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OpeningProof {
+#[serde(transparent)]
+pub struct OpeningProof(ProofParts);
+
+/// The parts of a proof.
+pub const fn parts_of(proof: &OpeningProof) -> &ProofParts {
+    &proof.0
+}
+
+/// The parts of a proof, to be changed: for tests.
+pub const fn parts_of_mut(proof: &mut OpeningProof) -> &mut ProofParts {
+    &mut proof.0
+}
+
+/// The parts of a proof that is not read yet.
+pub(super) fn unread(proof: Unread<'_, OpeningProof>) -> Unread<'_, ProofParts> {
+    proof.part(|proof| &proof.0)
+}
+
+/// The proof that is made of these parts.
+pub const fn proof_of(parts: ProofParts) -> OpeningProof {
+    OpeningProof(parts)
+}
+
+/// The parts of a proof that opens both commitments.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProofParts {
     /// Of the weights alone.
     pub weights: CodeOpening,
     /// Of the activations alone.
@@ -90,9 +90,12 @@ pub struct OpeningProof {
 impl Bound for LeafOpening {}
 impl Bound for OracleOpening {}
 
-impl OpeningProof {
+impl ProofParts {
     /// What there is of each commitment alone, in the order of the transcript.
-    pub const fn codes(&self) -> [(Code, &CodeOpening); 2] {
-        [(Code::Weights, &self.weights), (Code::Activations, &self.activations)]
+    pub const fn codes(&self) -> [(CommitmentName, &CodeOpening); 2] {
+        [
+            (CommitmentName::Weights, &self.weights),
+            (CommitmentName::Activations, &self.activations),
+        ]
     }
 }

@@ -1,7 +1,13 @@
 use std::ops::Range;
 
+use super::parts::{said_columns, Layout, OpeningPolicy};
 use super::*;
-use crate::policy::OpeningPolicy;
+use crate::message::Unread;
+use crate::policy::{
+    parameter_words, LOOKUP_GRIND_BITS, OPENING_GRIND_BITS, QUERY_BITS, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER,
+};
+use crate::term::{Term, FIELD_BITS};
+use crate::transcript::Transcript;
 
 fn params(tiles: usize, log_message: u32, log_blowup: u32) -> CommitmentParams {
     CommitmentParams {
@@ -60,7 +66,7 @@ fn columns_are_made_of_bands() {
         assert_eq!((opened.check(), opened.log_band), (Ok(()), expected));
     }
     let opened = own.columns_of(&(0..8), 2);
-    let long = OpenedColumns { log_band: 4, ..opened };
+    let long = said_columns(opened.first, opened.params, 4);
     let mut cut = opened;
     cut.params.tiles = 7;
     for (own, what, value, max) in [
@@ -100,5 +106,93 @@ fn commitments_and_policies_have_limits() {
             policy(queries, grind_bits),
             Err(OpeningError::Policy { queries, grind_bits })
         );
+    }
+}
+
+fn terms_of(weights: OpenedColumns, activations: OpenedColumns) -> Vec<Term> {
+    terms(&[
+        (CommitmentName::Weights, weights),
+        (CommitmentName::Activations, activations),
+    ])
+}
+
+/// Every rate that a key may have: enough queries, and not one more.
+#[test]
+fn queries_have_their_bits_at_every_rate() {
+    for log_blowup in 1..=4 {
+        let weights = params(1 << 16, 18, log_blowup);
+        let policy = OpeningPolicy::at_rate(log_blowup);
+        assert_eq!(policy.check(), Ok(()));
+        let one = (2.0 / (1.0 + (-f64::from(log_blowup)).exp2())).log2();
+        let bits = policy.queries as f64 * one;
+        assert!((QUERY_BITS..QUERY_BITS + one).contains(&bits), "{bits}");
+        let activations = CommitmentParams { tiles: 77, ..weights };
+        let terms = terms_of(weights.all(), activations.all());
+        assert_eq!(terms[0].bits, bits + f64::from(OPENING_GRIND_BITS));
+        let own = parameter_words(activations.words());
+        let queries = policy.queries as u32;
+        let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
+        assert_eq!(own[..5], trace);
+        assert_eq!(own[5..10], [queries, policy.grind_bits, log_blowup, 18, 77]);
+        assert_eq!(own[10..], [LOOKUP_GRIND_BITS]);
+    }
+}
+
+/// Terms of an opening worked out by hand: folds of the longer code, whichever it is, two more for the other one and the sum,
+/// and the columns of each in its own code.
+#[test]
+fn an_opening_counts_the_longer_code_once() {
+    let of = |tiles: usize, log_message: u32| params(tiles, log_message, 2).all();
+    // 224 tiles are 28 columns of 8, and 40 units as many columns.
+    let (weights, activations) = (of(224, 15), of(40, 12));
+    for [a, b] in [[weights, activations], [activations, weights]] {
+        let terms = terms_of(a, b);
+        let expected = |numerator: f64| FIELD_BITS - numerator.log2();
+        let bits: Vec<f64> = terms.iter().map(|term| term.bits).collect();
+        // Rounds: 8 and 6 of bands, 14 that join, 6 down to 2^8 values.
+        let own = [expected(5.0 * 131_072.0), expected(6.0 * 16_384.0)];
+        assert_eq!(bits[1..3], [expected(17.0 * 131_072.0), expected(2.0 * 34.0 + 2.0)]);
+        assert!(bits[3..] == own || bits[3..] == [own[1], own[0]], "{terms:?}");
+    }
+}
+
+/// A claim on nothing but zeros, of a commitment with this name.
+fn claim_on(name: CommitmentName) -> Claim<'static> {
+    let params = params(1, 12, 2);
+    Claim {
+        commitment: Commitment {
+            name,
+            params,
+            root: [0; 32],
+        },
+        columns: params.all(),
+        point: &[],
+        gamma: &[],
+        value: Default::default(),
+    }
+}
+
+/// Lists of claims that no proof has places for are refused before anything is absorbed, and have no security.
+#[test]
+fn other_lists_of_claims_are_refused() {
+    use CommitmentName::{Activations, Weights};
+    for names in [
+        &[][..],
+        &[Weights],
+        &[Activations],
+        &[Activations, Weights],
+        &[Weights, Weights],
+        &[Weights, Activations, Activations],
+    ] {
+        let claims: Vec<Claim<'_>> = names.iter().map(|name| claim_on(*name)).collect();
+        let mut transcript = Transcript::new("lists");
+        let refused = verify(&claims, Unread::of(&OpeningProof::default()), &mut transcript);
+        let expected = OpeningError::Claims { claims: names.to_vec() };
+        assert_eq!(refused, Err(expected));
+        let next = |mut transcript: Transcript| transcript.challenge("next");
+        assert_eq!(next(transcript), next(Transcript::new("lists")));
+        let opened: Vec<_> = names.iter().map(|name| (*name, params(1, 12, 2).all())).collect();
+        let bits: Vec<f64> = terms(&opened).iter().map(|term| term.bits).collect();
+        assert_eq!(bits, [0.0]);
     }
 }

@@ -7,43 +7,41 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, eval_padded};
 use tessera_circuits::scalar::Scalar as _;
 
-use super::error::{length, Code, OpeningError, TreeName};
-use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree, Digest};
-use super::params::{CommitmentParams, FIBRE, FOLD_LOG};
-use super::proof::{Claimed, CodeOpening, LeafOpening, OpeningProof, OracleOpening};
+use super::claim::{Claim, Commitment};
+use super::error::{length, CommitmentName, OpeningError, TreeName};
+use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree};
+use super::params::{CommitmentParams, Layout, FIBRE, FOLD_LOG};
+use super::policy::OpeningPolicy;
+use super::proof::{unread, CodeOpening, LeafOpening, OpeningProof, OracleOpening, ProofParts};
 use super::{circle, lift};
 use crate::labels::{
     BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, JOIN, JOINED_VALUES, JOIN_ROUND, OPENING_GRIND, ORACLE,
 };
 use crate::message::Unread;
-use crate::policy::OpeningPolicy;
-use crate::suite::Suite;
+use crate::suite::{Digest, Suite};
 use crate::sumcheck::{round_value, SumcheckClaim};
 use crate::transcript::Transcript;
 
-/// Absorbs what is opened of a commitment and under which rules; the first step of both sides. Coefficients are not absorbed: they
+/// Absorbs what is claimed of a commitment and under which rules; the first step of both sides. Coefficients are not absorbed: they
 /// follow from what is absorbed already (docs/security.md, lemma 23).
-pub fn absorb_statement(transcript: &mut Transcript, policy: &OpeningPolicy, claimed: &Claimed<'_>) {
-    let Claimed {
-        commitment,
-        root,
-        claim,
-    } = claimed;
+pub fn absorb_claim(transcript: &mut Transcript, policy: &OpeningPolicy, claim: &Claim<'_>) {
+    let Commitment { params, root, .. } = &claim.commitment;
+    let [first, tiles, log_band] = claim.columns.words();
     transcript.words(
         "opening parameters",
         &[
-            commitment.tiles as u32,
-            commitment.log_message,
-            commitment.log_blowup,
+            params.tiles as u32,
+            params.log_message,
+            params.log_blowup,
             policy.queries as u32,
             policy.grind_bits,
-            claim.columns.first as u32,
-            claim.columns.params.tiles as u32,
-            claim.columns.log_band,
+            first,
+            tiles,
+            log_band,
         ],
     );
     transcript.bytes("opening root", root);
-    transcript.message("opening point", claim.local_point);
+    transcript.message("opening point", claim.point);
     transcript.message("opening value", &[claim.value]);
 }
 
@@ -58,30 +56,38 @@ pub fn draw_leaves(transcript: &mut Transcript, long: &CommitmentParams, policy:
 /// A value that the next oracle must hold at an index.
 type Expected = (usize, SecureField);
 
-/// Checks that what is committed to, the weights first, then the activations, satisfies what is claimed of it.
+/// Checks that a proof opens a list of claims: one on the weights, then one on the activations. A proof has no place for others.
 pub fn verify(
+    claims: &[Claim<'_>],
+    proof: Unread<'_, OpeningProof>,
+    transcript: &mut Transcript,
+) -> Result<(), OpeningError> {
+    let rate = claims.first().map_or(0, |claim| claim.commitment.params.log_blowup);
+    verify_under(&OpeningPolicy::at_rate(rate), claims, proof, transcript)
+}
+
+/// As [`verify`], under another policy than the one of the rate.
+pub fn verify_under(
     policy: &OpeningPolicy,
-    claimed: &[Claimed<'_>; 2],
+    claims: &[Claim<'_>],
     proof: Unread<'_, OpeningProof>,
     transcript: &mut Transcript,
 ) -> Result<(), OpeningError> {
     policy.check()?;
-    let long = check_codes(claimed)?;
-    for claimed in claimed {
-        check_claim(claimed)?;
+    let claims = check_list(claims)?;
+    let long = check_codes(claims)?;
+    for claim in claims {
+        check_claim(claim)?;
     }
-    for claimed in claimed {
-        absorb_statement(transcript, policy, claimed);
+    for claim in claims {
+        absorb_claim(transcript, policy, claim);
     }
-    let [weights, activations] = claimed;
-    let codes = [
-        (Code::Weights, proof.part(|p| &p.weights)),
-        (Code::Activations, proof.part(|p| &p.activations)),
-    ];
-    let [(code, weights_proof), (other, activations_proof)] = codes;
+    let proof = unread(proof);
+    let [weights, activations] = claims;
+    let codes = [proof.part(|p| &p.weights), proof.part(|p| &p.activations)];
     let ends = [
-        band_sumcheck(code, weights, weights_proof, transcript)?,
-        band_sumcheck(other, activations, activations_proof, transcript)?,
+        band_sumcheck(weights, codes[0], transcript)?,
+        band_sumcheck(activations, codes[1], transcript)?,
     ];
     let joined = join_sumcheck(&long, &ends, proof, transcript)?;
     let folds = fold_sumcheck(&long, &joined, proof, transcript)?;
@@ -92,19 +98,31 @@ pub fn verify(
     let positions = draw_leaves(transcript, &long, policy);
     let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
     let scales = [SecureField::one(), joined.iota];
-    for (((claimed, own), end), scale) in claimed.iter().zip(codes).zip(&ends).zip(scales) {
-        add_rows(transcript.suite(), &mut expected, &long, scale, claimed, own, end)?;
+    for (((claim, own), end), scale) in claims.iter().zip(codes).zip(&ends).zip(scales) {
+        add_rows(transcript.suite(), &mut expected, &long, scale, claim, own, end)?;
     }
     check_oracles(transcript.suite(), &long, &folds, expected, proof)
 }
 
-/// Checks that both codes are ones that can be opened together, and returns that of the sum.
-fn check_codes([weights, activations]: &[Claimed<'_>; 2]) -> Result<CommitmentParams, OpeningError> {
-    for claimed in [weights, activations] {
-        claimed.commitment.check()?;
-        claimed.claim.columns.check()?;
+/// The claims that a proof has places for, or an error.
+fn check_list<'c, 'a>(claims: &'c [Claim<'a>]) -> Result<&'c [Claim<'a>; 2], OpeningError> {
+    let names = claims.iter().map(|claim| claim.commitment.name);
+    let both = [CommitmentName::Weights, CommitmentName::Activations];
+    match <&[Claim<'_>; 2]>::try_from(claims) {
+        Ok(claims) if names.clone().eq(both) => Ok(claims),
+        _ => Err(OpeningError::Claims {
+            claims: names.collect(),
+        }),
     }
-    let (weights, activations) = (&weights.commitment, &activations.commitment);
+}
+
+/// Checks that both codes are ones that can be opened together, and returns that of the sum.
+fn check_codes([weights, activations]: &[Claim<'_>; 2]) -> Result<CommitmentParams, OpeningError> {
+    for claim in [weights, activations] {
+        claim.commitment.params.check()?;
+        claim.columns.check()?;
+    }
+    let (weights, activations) = (&weights.commitment.params, &activations.commitment.params);
     match weights.log_blowup == activations.log_blowup {
         true => Ok(lift::longer(weights, activations)),
         false => Err(OpeningError::Rates {
@@ -124,10 +142,10 @@ fn exactly<'a, T>(
 }
 
 /// Checks the lengths of what is claimed of one commitment.
-fn check_claim(claimed: &Claimed<'_>) -> Result<(), OpeningError> {
-    let (claim, columns) = (&claimed.claim, &claimed.claim.columns);
+fn check_claim(claim: &Claim<'_>) -> Result<(), OpeningError> {
+    let columns = &claim.columns;
     length("gamma", claim.gamma.len(), columns.bands().len())?;
-    length("local point", claim.local_point.len(), columns.log_area() as usize)
+    length("local point", claim.point.len(), columns.log_area() as usize)
 }
 
 /// What the band sumcheck of a commitment ends in: a claim on a combination of its columns, folded once.
@@ -145,12 +163,11 @@ struct End {
 /// Steps 1 and 2: from the batch of evaluations of bands to one evaluation. The last coordinate of the local point was drawn
 /// after the commitment, and the claim with this variable bound to it is the same claim.
 fn band_sumcheck(
-    code: Code,
-    claimed: &Claimed<'_>,
+    claim: &Claim<'_>,
     own: Unread<'_, CodeOpening>,
     transcript: &mut Transcript,
 ) -> Result<End, OpeningError> {
-    let (claim, columns) = (&claimed.claim, &claimed.claim.columns);
+    let columns = &claim.columns;
     let rounds = exactly(
         "band sumcheck",
         own.part(|p| &p.band_rounds),
@@ -159,15 +176,16 @@ fn band_sumcheck(
     let SumcheckClaim { point: rho, value } = SumcheckClaim::new(claim.value).rounds(BAND_ROUND, rounds, transcript)?;
     let evaluation = *transcript.receive(EVALUATION, own.part(|p| &p.band_value))?;
     if evaluation * eval_padded(claim.gamma, &rho) != value {
-        return Err(OpeningError::BandClaim { code });
+        let commitment = claim.commitment.name;
+        return Err(OpeningError::BandClaim { commitment });
     }
     let (column_point, band_point) = rho
-        .split_at_checked(columns.params.log_columns() as usize)
+        .split_at_checked(columns.log_columns() as usize)
         .unwrap_or((&rho, &[]));
     // The other columns of the commitment have no weight.
     let mut weights = vec![SecureField::zero(); columns.first];
     weights.extend(eq_table(column_point).into_iter().take(columns.params.columns()));
-    let (&fold, rest) = claim.local_point.split_last().unwrap_or((&value, &[]));
+    let (&fold, rest) = claim.point.split_last().unwrap_or((&value, &[]));
     Ok(End {
         weights,
         fold,
@@ -189,7 +207,7 @@ struct Joined {
 fn join_sumcheck(
     long: &CommitmentParams,
     [weights, activations]: &[End; 2],
-    proof: Unread<'_, OpeningProof>,
+    proof: Unread<'_, ProofParts>,
     transcript: &mut Transcript,
 ) -> Result<Joined, OpeningError> {
     let beta = transcript.challenge(JOIN);
@@ -227,7 +245,7 @@ struct Folds<'a> {
 fn fold_sumcheck<'a>(
     long: &CommitmentParams,
     joined: &Joined,
-    proof: Unread<'a, OpeningProof>,
+    proof: Unread<'a, ProofParts>,
     transcript: &mut Transcript,
 ) -> Result<Folds<'a>, OpeningError> {
     let (variables, last) = (long.log_folded(), long.log_final());
@@ -279,21 +297,16 @@ fn add_rows(
     expected: &mut [Expected],
     long: &CommitmentParams,
     scale: SecureField,
-    claimed: &Claimed<'_>,
-    (code, own): (Code, Unread<'_, CodeOpening>),
+    claim: &Claim<'_>,
+    own: Unread<'_, CodeOpening>,
     end: &End,
 ) -> Result<(), OpeningError> {
-    let params = &claimed.commitment;
+    let params = &claim.commitment.params;
     let lifted = long.log_message.saturating_sub(params.log_message);
     let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> lifted).collect();
     leaves.dedup();
-    let rows = open_rows(
-        (suite, code),
-        params,
-        &claimed.root,
-        &leaves,
-        own.part(|p| &p.rows).bound("leaves of a committed tree")?,
-    )?;
+    let rows = own.part(|p| &p.rows).bound("leaves of a committed tree")?;
+    let rows = open_rows(suite, &claim.commitment, &leaves, rows)?;
     let mut rows = leaves.into_iter().zip(rows).peekable();
     let mut folded = None;
     for (position, sum) in expected {
@@ -309,13 +322,12 @@ fn add_rows(
 
 /// Checks the opened leaves of a committed tree and returns their values, leaf by leaf.
 fn open_rows<'a>(
-    (suite, code): (Suite, Code),
-    params: &CommitmentParams,
-    root: &Digest,
+    suite: Suite,
+    Commitment { name, params, root }: &Commitment,
     leaves: &[usize],
     rows: &'a LeafOpening,
 ) -> Result<impl Iterator<Item = &'a [BaseField]>, OpeningError> {
-    let tree = TreeName::Committed(code);
+    let tree = TreeName::Committed(*name);
     let leaf_len = params.columns() * FIBRE;
     let (got, expected) = (rows.values.len(), leaves.len() * leaf_len);
     if got != expected {
@@ -351,7 +363,7 @@ fn check_oracles(
     long: &CommitmentParams,
     folds: &Folds<'_>,
     mut expected: Vec<Expected>,
-    proof: Unread<'_, OpeningProof>,
+    proof: Unread<'_, ProofParts>,
 ) -> Result<(), OpeningError> {
     let opened = exactly(
         "opened folded oracles",

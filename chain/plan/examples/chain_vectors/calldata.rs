@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use stwo::core::fields::m31::BaseField;
-use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::suite::Digest;
 
 use super::{bytes_of, element, elements, K};
 

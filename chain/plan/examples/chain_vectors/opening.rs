@@ -1,10 +1,12 @@
 //! Trees, rows, folds, oracles and last messages: the steps of an opening.
 
 use stwo::core::fields::m31::{BaseField, P};
-use tessera_verifier::opening::circle;
-use tessera_verifier::opening::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree, Digest};
-use tessera_verifier::opening::{Code, TreeName};
-use tessera_verifier::suite::Suite;
+use tessera_verifier::opening::parts::{
+    evaluate_line, fold_leaf, hash_base_leaf, hash_secure_leaf, line_coordinate, line_fibre, verify_batch,
+    CommittedTree,
+};
+use tessera_verifier::opening::{CommitmentName, TreeName};
+use tessera_verifier::suite::{Digest, Suite};
 
 use super::{bytes_of, case, cases, elements, Random, K};
 
@@ -35,7 +37,7 @@ fn opened(input: &[u8]) -> Option<Vec<u8>> {
         .zip(leaves.chunks_exact(size).map(digest))
         .collect();
     let tree = CommittedTree {
-        name: TreeName::Committed(Code::Weights),
+        name: TreeName::Committed(CommitmentName::Weights),
         suite: Suite::Keccak,
         root,
         depth: depth.into(),
@@ -111,7 +113,7 @@ pub fn rows(random: &mut Random) {
 pub fn oracles(random: &mut Random) {
     for log in [0, 1, 2, 5, 8] {
         let message = random.elements(1 << log);
-        let x = circle::line_coordinate(14, random.below(1 << 14));
+        let x = line_coordinate(14, random.below(1 << 14));
         let input = [&[log as u8][..], &bytes_of(&message), &x.0.to_be_bytes()].concat();
         cases(
             "line",
@@ -122,7 +124,7 @@ pub fn oracles(random: &mut Random) {
             |input| {
                 let (message, x) = input[1..].split_at(16 << log);
                 let x = BaseField::from(u32::from_be_bytes(x.try_into().ok()?));
-                Some(bytes_of(&[circle::evaluate_line(&elements(message)?, x)?]))
+                Some(bytes_of(&[evaluate_line(&elements(message)?, x)?]))
             },
         );
     }
@@ -206,7 +208,7 @@ fn opened_oracle(input: &[u8]) -> Option<Vec<u8>> {
         };
         let leaf: Vec<K> = (8 * index..8 * index + 8).map(&mut value).collect::<Option<_>>()?;
         digests.push((index, hash_secure_leaf(Suite::Keccak, &leaf)));
-        let folded = circle::fold_leaf(&leaf, &circle::line_fibre(log, index, 3), &challenges)?;
+        let folded = fold_leaf(&leaf, &line_fibre(log, index, 3), &challenges)?;
         answer.extend((index as u32).to_be_bytes());
         answer.extend(bytes_of(&[folded]));
     }

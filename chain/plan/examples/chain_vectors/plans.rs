@@ -4,7 +4,6 @@ use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_plan::calculate::in_order;
 use tessera_plan::{band_ends, expected, run, token_log, Budget, Plan, Segment, Words};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::policy::opening_policy;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify_conversation, ChunkStatement};
 
@@ -237,8 +236,8 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
         context: proof.context,
     };
     let said = verify_conversation(&claim, own)?;
-    let (policy, claimed) = (opening_policy(key.weights.log_blowup), said.claimed(key, claim.chunk));
-    let ends = band_ends(&policy, &claimed, &own.opening, &mut said.transcript.clone());
+    let claims = said.claims(key, claim.chunk);
+    let ends = band_ends(&claims, &own.opening, &mut said.transcript.clone());
     for plan in [&whole, &cut] {
         let words = plan.words(key, &proof.statement, &own.statistics.tops);
         let mut given = [in_order(&said.inputs), ends.concat()].concat();

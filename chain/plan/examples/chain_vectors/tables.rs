@@ -5,8 +5,8 @@ use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::air::Relations;
 use tessera_verifier::message::Unread;
-use tessera_verifier::opening::merkle::Digest;
 use tessera_verifier::stark::{self, Stark, StarkClaim, StarkError};
+use tessera_verifier::suite::Digest;
 use tessera_verifier::transcript::Transcript;
 
 use super::calldata::{Calldata, Reader};

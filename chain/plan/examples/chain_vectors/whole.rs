@@ -14,15 +14,14 @@ use tessera_verifier::gkr;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, MATMULS, OPERANDS, POINTS};
 use tessera_verifier::message::Unread;
-use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{
-    self, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpeningClaim, OpeningError, OpeningProof, OracleOpening,
-    TreeName, FIBRE,
+use tessera_verifier::opening::parts::{
+    longer, parts_of, proof_of, CodeOpening, Layout, LeafOpening, OpeningPolicy, OracleOpening, ProofParts, FIBRE,
 };
-use tessera_verifier::policy::{opening_policy, OpeningPolicy, LOOKUP_GRIND_BITS};
+use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError, TreeName};
+use tessera_verifier::policy::LOOKUP_GRIND_BITS;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{absorb_counts, draw_relations};
-use tessera_verifier::suite::Suite;
+use tessera_verifier::suite::{Digest, Suite};
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
@@ -129,35 +128,31 @@ fn opening_of(
     let end = sumcheck::verify(CLAIMS, batch.value, linear_variables(shape), Unread::of(&own.linear), t)?;
 
     let columns = key.opened(&whole);
-    let weights = Claimed {
-        commitment: key.weights,
-        root: key.weights_root,
-        claim: OpeningClaim {
-            columns,
-            gamma: &public.band_coefficients(products, families, columns.bands(), columns.log_band),
-            local_point: &public.local_point(products, columns.log_band),
-            value: weight_claim(&own.matmuls.operands, families),
-        },
+    let weights = Claim {
+        commitment: key.commitment(),
+        columns,
+        gamma: &public.band_coefficients(products, families, columns.bands(), columns.log_band()),
+        point: &public.local_point(products, columns.log_band()),
+        value: weight_claim(&own.matmuls.operands, families),
     };
-    let activations = Claimed {
-        commitment: params,
-        root: own.activations,
-        claim: OpeningClaim {
-            columns: params.columns_of(&(0..params.tiles), 0),
-            gamma: &unit_coefficients(shape, &batch, &end.point),
-            local_point: suffix(&end.point, MIN_ROWS_LOG),
-            value: end.value,
+    let activations = Claim {
+        commitment: Commitment {
+            name: CommitmentName::Activations,
+            params,
+            root: own.activations,
         },
+        columns: params.all(),
+        gamma: &unit_coefficients(shape, &batch, &end.point),
+        point: suffix(&end.point, MIN_ROWS_LOG),
+        value: end.value,
     };
-    let policy = opening_policy(key.weights.log_blowup);
-    let claimed = [weights, activations];
+    let claims = [weights, activations];
     Opened {
-        policy,
-        claimed: &claimed,
+        claims: &claims,
         start: t.clone(),
     }
-    .cases(&own.opening, random);
-    opening::verify(&policy, &claimed, Unread::of(&own.opening), t)?;
+    .cases(parts_of(&own.opening), random);
+    opening::verify(&claims, Unread::of(&own.opening), t)?;
     Ok(())
 }
 
@@ -206,8 +201,7 @@ fn leaves(
 
 /// What an opening is about.
 struct Opened<'a> {
-    policy: OpeningPolicy,
-    claimed: &'a [Claimed<'a>; 2],
+    claims: &'a [Claim<'a>; 2],
     start: Transcript,
 }
 
@@ -221,37 +215,34 @@ const CODES: [&str; 2] = ["weights", "activations"];
 
 impl Opened<'_> {
     fn long(&self) -> CommitmentParams {
-        let [weights, activations] = self.claimed;
-        opening::lift::longer(&weights.commitment, &activations.commitment)
+        let [weights, activations] = self.claims;
+        longer(&weights.commitment.params, &activations.commitment.params)
     }
 
     /// Policy and parameters, then what is claimed, then the proof.
-    fn calldata(&self, proof: &OpeningProof) -> Calldata {
+    fn calldata(&self, proof: &ProofParts) -> Calldata {
         let mut data = Calldata::default();
         data.put("digest", self.start.clone().channel().digest());
+        let log_blowup = self.claims[0].commitment.params.log_blowup;
+        let policy = OpeningPolicy::at_rate(log_blowup);
         let policy = [
-            self.claimed[0].commitment.log_blowup as u8,
-            (self.policy.queries >> 8) as u8,
-            self.policy.queries as u8,
-            self.policy.grind_bits as u8,
+            log_blowup as u8,
+            (policy.queries >> 8) as u8,
+            policy.queries as u8,
+            policy.grind_bits as u8,
         ];
         data.put("policy", &policy);
-        for (own, name) in self.claimed.iter().zip(CODES) {
-            let columns = &own.claim.columns;
-            let words = [
-                own.commitment.tiles as u32,
-                own.commitment.log_message,
-                columns.first as u32,
-                columns.params.tiles as u32,
-                columns.log_band,
-            ];
+        for (own, name) in self.claims.iter().zip(CODES) {
+            let params = &own.commitment.params;
+            let [first, tiles, log_band] = own.columns.words();
+            let words = [params.tiles as u32, params.log_message, first, tiles, log_band];
             data.words(&format!("parameters of the {name}"), words);
         }
-        for (own, name) in self.claimed.iter().zip(CODES) {
-            data.put(&format!("root of the {name}"), &own.root);
-            data.elements(&format!("coefficients of the {name}"), own.claim.gamma);
-            data.elements(&format!("point of the {name}"), own.claim.local_point);
-            data.elements(&format!("value of the {name}"), &[own.claim.value]);
+        for (own, name) in self.claims.iter().zip(CODES) {
+            data.put(&format!("root of the {name}"), &own.commitment.root);
+            data.elements(&format!("coefficients of the {name}"), own.gamma);
+            data.elements(&format!("point of the {name}"), own.point);
+            data.elements(&format!("value of the {name}"), &[own.value]);
         }
         for ((_, own), name) in proof.codes().into_iter().zip(CODES) {
             data.elements(&format!("band rounds of the {name}"), own.band_rounds.as_flattened());
@@ -268,9 +259,9 @@ impl Opened<'_> {
         }
         data.elements("last message", &proof.final_message);
         data.put("nonce", &proof.nonce.to_be_bytes());
-        for (((_, own), name), claimed) in proof.codes().into_iter().zip(CODES).zip(self.claimed) {
+        for (((_, own), name), claim) in proof.codes().into_iter().zip(CODES).zip(self.claims) {
             // In two parts, as a sender may send them.
-            let row = FIBRE * claimed.commitment.columns();
+            let row = FIBRE * claim.commitment.params.columns();
             let (first, second) = own.rows.values.split_at(own.rows.values.len() / row / 2 * row);
             for (part, values) in [("first", first), ("other", second)] {
                 data.words(
@@ -298,32 +289,33 @@ impl Opened<'_> {
             return Answer::Refused(String::new());
         };
         let [weights, activations] = &claims;
-        let claimed = [with(&self.claimed[0], weights), with(&self.claimed[1], activations)];
+        let claims = [with(&self.claims[0], weights), with(&self.claims[1], activations)];
         let mut t = self.start.clone();
-        match opening::verify(&self.policy, &claimed, Unread::of(&proof), &mut t) {
+        let same = again == proof.final_message;
+        match opening::verify(&claims, Unread::of(&proof_of(proof)), &mut t) {
             // Proofs have the last message once.
-            Ok(()) if again != proof.final_message => Answer::Refused("last message".to_owned()),
+            Ok(()) if !same => Answer::Refused("last message".to_owned()),
             Ok(()) => Answer::Accepted(t.channel().digest().to_vec()),
             Err(error) => Answer::Refused(reason(&error).to_owned()),
         }
     }
 
     /// What `calldata` has written.
-    fn read(&self, input: &[u8]) -> Option<([Claim; 2], OpeningProof, Vec<K>)> {
+    fn read(&self, input: &[u8]) -> Option<([Said; 2], ProofParts, Vec<K>)> {
         let mut data = Reader(input);
         data.take(PARAMETERS)?;
-        let mut claim = |claimed: &Claimed<'_>| {
-            Some(Claim {
+        let mut claim = |claim: &Claim<'_>| {
+            Some(Said {
                 root: data.digest()?,
-                gamma: data.elements(claimed.claim.gamma.len())?,
-                point: data.elements(claimed.claim.local_point.len())?,
+                gamma: data.elements(claim.gamma.len())?,
+                point: data.elements(claim.point.len())?,
                 value: data.element()?,
             })
         };
-        let claims = [claim(&self.claimed[0])?, claim(&self.claimed[1])?];
+        let claims = [claim(&self.claims[0])?, claim(&self.claims[1])?];
         let mut codes = [CodeOpening::default(), CodeOpening::default()];
-        for (own, claimed) in codes.iter_mut().zip(self.claimed) {
-            own.band_rounds = rounds(&mut data, claimed.claim.columns.log_bands())?;
+        for (own, claim) in codes.iter_mut().zip(self.claims) {
+            own.band_rounds = rounds(&mut data, claim.columns.log_bands())?;
             own.band_value = *data.raw_elements(1)?.first()?;
         }
         let long = self.long();
@@ -340,8 +332,8 @@ impl Opened<'_> {
         }
         let final_message = data.raw_elements(1 << long.log_final())?;
         let nonce = u64::from_be_bytes(data.take(8)?.try_into().ok()?);
-        for (own, claimed) in codes.iter_mut().zip(self.claimed) {
-            let row = FIBRE * claimed.commitment.columns();
+        for (own, claim) in codes.iter_mut().zip(self.claims) {
+            let row = FIBRE * claim.commitment.params.columns();
             let mut values = Vec::new();
             for _ in 0..2 {
                 let count = data.count()?.checked_mul(row)?;
@@ -360,7 +352,7 @@ impl Opened<'_> {
         let oracles = roots.iter().map(&mut oracle).collect::<Option<_>>()?;
         let again = data.raw_elements(1 << long.log_final())?;
         let [weights, activations] = codes;
-        let proof = OpeningProof {
+        let proof = ProofParts {
             weights,
             activations,
             join_rounds,
@@ -374,7 +366,7 @@ impl Opened<'_> {
     }
 
     /// The opening as it is, and changed in every one of its parts.
-    fn cases(&self, proof: &OpeningProof, random: &mut Random) {
+    fn cases(&self, proof: &ProofParts, random: &mut Random) {
         let data = self.calldata(proof);
         assert_eq!(data.part("root of the weights").start, PARAMETERS);
         let Answer::Accepted(digest) = self.answer(&data.bytes) else {
@@ -400,7 +392,7 @@ impl Opened<'_> {
     }
 
     /// What a prover might try that knows what the queries are.
-    fn forged(&self, data: &Calldata, proof: &OpeningProof, random: &mut Random) {
+    fn forged(&self, data: &Calldata, proof: &ProofParts, random: &mut Random) {
         let mut longer = data.bytes.clone();
         longer.extend(random.digest());
         self.changed("a word too many", &data.bytes, &longer);
@@ -458,8 +450,8 @@ impl Opened<'_> {
 /// Bytes before the first claim: the digest, the policy and the parameters of both commitments.
 const PARAMETERS: usize = 32 + 4 + 2 * 20;
 
-/// What is claimed of a commitment.
-struct Claim {
+/// What calldata says of a commitment.
+struct Said {
     root: Digest,
     gamma: Vec<K>,
     point: Vec<K>,
@@ -467,16 +459,16 @@ struct Claim {
 }
 
 /// The same claim as another one, but for what is in calldata.
-fn with<'a>(claimed: &Claimed<'_>, own: &'a Claim) -> Claimed<'a> {
-    Claimed {
-        commitment: claimed.commitment,
-        root: own.root,
-        claim: OpeningClaim {
-            columns: claimed.claim.columns,
-            gamma: &own.gamma,
-            local_point: &own.point,
-            value: own.value,
+fn with<'a>(claim: &Claim<'_>, own: &'a Said) -> Claim<'a> {
+    Claim {
+        commitment: Commitment {
+            root: own.root,
+            ..claim.commitment
         },
+        columns: claim.columns,
+        gamma: &own.gamma,
+        point: &own.point,
+        value: own.value,
     }
 }
 

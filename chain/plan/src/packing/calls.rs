@@ -1,19 +1,17 @@
 //! From a proof to what contracts are sent.
 
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{OpeningProof, FIBRE};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::Stark;
-use tessera_verifier::suite::Suite;
+use tessera_verifier::suite::{Digest, Suite};
 use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement, Conversation, VerifyError};
 use thiserror::Error;
 
+use super::bytes::{again, Bytes, Part};
+use super::opening::opening;
 use crate::hash::keccak;
 use crate::plan::{token_log, Plan};
 
@@ -40,20 +38,6 @@ pub enum PackError {
     #[error(transparent)]
     Key(#[from] CodecError),
 }
-
-/// The opening or the STARK: its conversation, and its queries, stage by stage.
-#[derive(Clone, Debug)]
-pub struct Part {
-    /// What is said before the positions are drawn.
-    pub conversation: Vec<u8>,
-    /// What trees, oracles or layers have at all positions.
-    pub stages: Vec<Vec<u8>>,
-    /// How many of them, the first ones, are of trees.
-    pub trees: usize,
-}
-
-/// The most bytes of rows of a stage: others fit beside it.
-const ROWS: usize = 48_000;
 
 /// A proof as what contracts are sent.
 #[derive(Clone, Debug)]
@@ -117,32 +101,6 @@ impl Packed {
     }
 }
 
-/// Bytes that are written one after the other.
-#[derive(Default)]
-struct Bytes(Vec<u8>);
-
-impl Bytes {
-    fn words(&mut self, words: impl IntoIterator<Item = u32>) {
-        self.0.extend(words.into_iter().flat_map(u32::to_be_bytes));
-    }
-
-    fn counts(&mut self, values: usize, nodes: usize) {
-        self.words([values as u32, nodes as u32]);
-    }
-
-    fn numbers<'a>(&mut self, numbers: impl IntoIterator<Item = &'a BaseField>) {
-        self.words(numbers.into_iter().map(|own| own.0));
-    }
-
-    fn elements(&mut self, elements: &[SecureField]) {
-        self.words(elements.iter().flat_map(|own| own.to_m31_array().map(|own| own.0)));
-    }
-
-    fn nodes(&mut self, nodes: &[Blake2sHash]) {
-        self.0.extend(nodes.iter().flat_map(|own| own.0));
-    }
-}
-
 /// The context of a proof; zeros, which are no context, if it has none.
 fn context(proof: &Proof) -> Digest {
     proof.context.map_or([0; 32], Into::into)
@@ -171,65 +129,6 @@ fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8>
     bytes.elements(&[conversation.outputs.value]);
     bytes.elements(own.linear.rounds.as_flattened());
     bytes.0
-}
-
-/// States have a digest of the last message: the last stage has it once more.
-fn again(stages: &mut [Vec<u8>], message: &[SecureField]) {
-    if let Some(last) = stages.last_mut() {
-        let mut bytes = Bytes::default();
-        bytes.elements(message);
-        last.extend(bytes.0);
-    }
-}
-
-/// `columns` are those of both commitments.
-fn opening(own: &OpeningProof, columns: [usize; 2]) -> Part {
-    let mut bytes = Bytes::default();
-    for (_, code) in own.codes() {
-        bytes.elements(code.band_rounds.as_flattened());
-        bytes.elements(&[code.band_value]);
-    }
-    bytes.elements(own.join_rounds.as_flattened());
-    bytes.elements(&[own.weights.joined_value, own.activations.joined_value]);
-    for (i, round) in own.fold_rounds.iter().enumerate() {
-        // Three folds to an oracle.
-        if i % 3 == 0 {
-            bytes.0.extend(own.roots.get(i / 3).into_iter().flatten());
-        }
-        bytes.elements(round);
-    }
-    bytes.elements(&own.final_message);
-    bytes.0.extend(own.nonce.to_be_bytes());
-    // Rows, as many as a stage takes, then the path of all.
-    let mut stages = Vec::new();
-    for ((_, code), columns) in own.codes().into_iter().zip(columns) {
-        let row = (columns * FIBRE).max(1);
-        for rows in code.rows.values.chunks(row * (ROWS / 4 / row).max(1)) {
-            let mut bytes = Bytes::default();
-            bytes.words([(rows.len() / row) as u32]);
-            bytes.numbers(rows);
-            stages.push(bytes.0);
-        }
-        let mut bytes = Bytes::default();
-        bytes.words([code.rows.path.len() as u32]);
-        bytes.0.extend(code.rows.path.as_flattened());
-        stages.push(bytes.0);
-    }
-    let trees = stages.len();
-    let oracles = own.oracles.iter().map(|oracle| {
-        let mut bytes = Bytes::default();
-        bytes.counts(oracle.values.len(), oracle.path.len());
-        bytes.elements(&oracle.values);
-        bytes.0.extend(oracle.path.as_flattened());
-        bytes.0
-    });
-    stages.extend(oracles);
-    again(&mut stages, &own.final_message);
-    Part {
-        conversation: bytes.0,
-        stages,
-        trees,
-    }
 }
 
 fn stark(own: &Stark, claimed_sum: SecureField) -> Part {

@@ -1,6 +1,7 @@
 //! What calls take, without a chain. `cli/drivers/submit.mjs` asks one, and knows better.
 
-use super::calls::{Packed, Part};
+use super::bytes::Part;
+use super::calls::Packed;
 
 /// Gas of a transaction before anything, and of a byte of its calldata; at least so much in all.
 const TRANSACTION: u64 = 21_000;

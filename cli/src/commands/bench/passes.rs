@@ -12,7 +12,7 @@ use tessera::circuits::model::TILE_LOG;
 use tessera::model::{read_key, Model};
 use tessera::plan::{Budget, Subject, Task};
 use tessera::prover::matmul::bind_bands;
-use tessera::prover::opening::combine_columns;
+use tessera::prover::opening::{memory::message_bytes, weight_pass};
 use tessera::quantised::directory::KEY_FILE;
 use tessera::quantised::passes::Traffic;
 use tessera::quantised::tiles::{planes, TileSource};
@@ -42,8 +42,7 @@ pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     let weights = &model.quantised.weights;
     let element = |i: u32| SecureField::from_u32_unchecked(1 << 30 | i, (1 << 31) - 2 - i, 77 * i, 1 << 29);
     let opened = key.opened(&whole);
-    let point: Vec<SecureField> = (0..TILE_LOG + opened.log_band).map(element).collect();
-    let coefficients: Vec<SecureField> = (0..key.weights.columns() as u32).map(element).collect();
+    let point: Vec<SecureField> = (0..TILE_LOG + opened.log_band()).map(element).collect();
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     let mut processor = times.clone();
     let mut stalls = times.clone();
@@ -51,15 +50,8 @@ pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     for _ in 0..=RUNS {
         let plain = timed(|| plain_read(weights));
         // As in a proof, the second pass has the memory of the first.
-        let (first, (table, read_first)) = timed(|| {
-            bind_bands(
-                weights,
-                &point,
-                size_of::<SecureField>() << (key.weights.log_message - 1),
-            )
-        });
-        let (second, (_, read_second)) =
-            timed(|| combine_columns(weights, &key.weights, &coefficients, element(9), table));
+        let (first, (table, read_first)) = timed(|| bind_bands(weights, &point, message_bytes(&opened)));
+        let (second, read_second) = timed(|| weight_pass(weights, &key.weights, table));
         let measured = [plain, (first, read_first), (second, read_second)];
         for (i, ([seconds, busy], traffic)) in measured.into_iter().enumerate() {
             times[i].push(seconds);

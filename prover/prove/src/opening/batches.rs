@@ -3,7 +3,8 @@
 use std::simd::u32x16;
 
 use rayon::prelude::*;
-use tessera_verifier::opening::{CommitmentParams, LeafOpening, FIBRE};
+use tessera_verifier::opening::parts::{Layout, LeafOpening, FIBRE};
+use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::suite::Suite;
 
 use super::codeword::{open_leaves, Subtree};
@@ -170,7 +171,7 @@ mod tests {
     use super::*;
     use stwo::core::fields::m31::BaseField;
     use tessera_support::random::SplitMix;
-    use tessera_verifier::opening::TILE_AREA_LOG;
+    use tessera_verifier::opening::parts::TILE_AREA_LOG;
 
     /// Every width of a last batch, and a last column that lacks units.
     #[test]

@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
-use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{CommitmentParams, LeafOpening, FIBRE};
-use tessera_verifier::suite::Suite;
+use tessera_verifier::opening::parts::{Layout, LeafOpening, FIBRE};
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::{Digest, Suite};
 
 use super::commit::{SIMD_LANES, WORD};
 use super::fft::Twiddles;
@@ -65,9 +65,14 @@ impl Codeword {
         }
     }
 
+    /// Number of values, which is also how far [`commit`](super::commit) reports that it is.
+    pub fn values(params: &CommitmentParams) -> u64 {
+        (params.columns() as u64) << params.log_codeword()
+    }
+
     /// Size of the codeword file in bytes.
     pub fn file_len(params: &CommitmentParams) -> u64 {
-        ((params.columns() << params.log_codeword()) * WORD) as u64
+        Self::values(params) * WORD as u64
     }
 
     /// As [`Self::new`], but takes the values from a codeword file, which must have the right length. They are checked

@@ -5,6 +5,7 @@ use std::ops::Range;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::TILE;
+use tessera_verifier::opening::parts::Layout;
 use tessera_verifier::opening::CommitmentParams;
 
 use super::TILE_AREA;
@@ -40,6 +41,14 @@ pub fn combine_columns(
     memory: Table<Elements>,
 ) -> (Table<SecureField>, Traffic) {
     combine_with(source, params, weights, fold, memory, kernels::COLUMNS)
+}
+
+/// The pass over all weights of an opening, with some weights of the columns and no use of what it makes: for measurements. The
+/// message takes the place of `memory`, if that is enough.
+pub fn weight_pass(source: &dyn TileSource, params: &CommitmentParams, memory: Table<Elements>) -> Traffic {
+    let element = |i: u32| SecureField::from_u32_unchecked(1 << 30 | i, (1 << 31) - 2 - i, 77 * i, 1 << 29);
+    let weights: Vec<SecureField> = (0..params.columns() as u32).map(element).collect();
+    combine_columns(source, params, &weights, element(9), memory).1
 }
 
 /// As [`combine_columns`]; at most `most` planes of columns are combined together.

@@ -4,15 +4,16 @@ use std::io::Write;
 use std::simd::{i16x16, u32x16};
 
 use rayon::prelude::*;
-use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{CommitmentParams, FIBRE, TILE_AREA_LOG};
-use tessera_verifier::suite::Suite;
+use tessera_verifier::opening::parts::{Layout, FIBRE, TILE_AREA_LOG};
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::{Digest, Suite};
 
 use super::behind::Behind;
 use super::fft::{Coefficients, Twiddles, Wanted};
 use super::packed::Packed;
 use super::tree::{Tree, SUBTREE, SUBTREE_LOG};
-use super::{length, merkle, OpeningProverError, TileSource, TILE_AREA};
+use super::{length, OpeningProverError, TileSource, TILE_AREA};
+use crate::trees;
 use tessera_kernels::hashes::{self, blake2s, keccak, Domain, LaneHash};
 use tessera_support::progress::Progress;
 
@@ -241,7 +242,7 @@ fn finish<H: LaneHash>(suite: Suite, hashes: &[H], at: u64, values: &[Packed], w
         let words = leaf_words(values);
         hashes.clone().finish(at, &words[..width * FIBRE])
     });
-    (0..SUBTREE_LOG).fold(leaves.collect(), |nodes: Vec<_>, _| merkle::parents(suite, &nodes))
+    (0..SUBTREE_LOG).fold(leaves.collect(), |nodes: Vec<_>, _| trees::parents(suite, &nodes))
 }
 
 /// The share of a batch in leaves, as the codeword file has it, in a buffer that may have been used before.

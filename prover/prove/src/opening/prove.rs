@@ -7,136 +7,73 @@ use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
 use tessera_verifier::labels::{BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_GRIND, ORACLE};
-use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{
-    absorb_statement, draw_leaves, lift, Claimed, CodeOpening, CommitmentParams, LeafOpening, OpenedColumns,
-    OpeningClaim, OpeningProof, OracleOpening, FOLD_LOG,
+use tessera_verifier::opening::parts::{
+    absorb_claim, draw_leaves, extend, longer, proof_of, CodeOpening, Layout, LeafOpening, OpeningPolicy,
+    OracleOpening, ProofParts, FOLD_LOG,
 };
-use tessera_verifier::policy::OpeningPolicy;
+use tessera_verifier::opening::{Claim, CommitmentName, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
+use tessera_verifier::suite::Digest;
 use tessera_verifier::sumcheck::Round;
 use tessera_verifier::transcript::Transcript;
 
-use super::combine::combine_columns;
+use super::committed::Committed;
 use super::fft::Twiddles;
 use super::fold::Message;
 use super::join::{add_lifted, join};
-use super::{length, merkle, Codeword, OpeningProverError};
+use super::{length, merkle, OpeningProverError};
 use crate::grind;
+use crate::trees;
 use tessera_kernels::table::Table;
-use tessera_kernels::weights::Elements;
-use tessera_model::passes::Traffic;
-use tessera_model::tiles::{TileRange, TileSource};
 
 /// Tables shorter than this are summed on one thread.
 const SEQUENTIAL: usize = 1 << 11;
 
-/// What was committed to, as an opening needs it.
-pub trait Committed {
-    /// The parameters of the commitment.
-    fn params(&self) -> &CommitmentParams;
-
-    /// The root of its tree.
-    fn root(&self) -> &Digest;
-
-    /// The twiddles of its code.
-    fn twiddles(&self) -> Arc<Twiddles>;
-
-    /// Some columns combined to one message with a weight each, whose least significant variable is bound to `fold`.
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField>;
-
-    /// Opens leaves, increasing.
-    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError>;
-}
-
-/// Weights with their commitment.
-pub struct CommittedWeights<'a> {
-    source: &'a dyn TileSource,
-    codeword: &'a Codeword,
-    memory: Table<Elements>,
-    traffic: Traffic,
-}
-
-impl<'a> CommittedWeights<'a> {
-    /// The weights of `source`, all of them. The combined column takes the place of `memory`.
-    pub fn new(
-        source: &'a dyn TileSource,
-        codeword: &'a Codeword,
-        memory: Table<Elements>,
-    ) -> Result<Self, OpeningProverError> {
-        length("tiles of the source", source.tiles(), codeword.params().tiles)?;
-        Ok(Self {
-            source,
-            codeword,
-            memory,
-            traffic: Traffic::default(),
-        })
-    }
-
-    /// What was read of the weights: once for the combined column, and once for the opened rows if there is no file of the
-    /// codeword.
-    pub const fn traffic(&self) -> Traffic {
-        self.traffic
-    }
-}
-
-impl Committed for CommittedWeights<'_> {
-    fn params(&self) -> &CommitmentParams {
-        self.codeword.params()
-    }
-
-    fn root(&self) -> &Digest {
-        self.codeword.root()
-    }
-
-    fn twiddles(&self) -> Arc<Twiddles> {
-        let params = self.codeword.params();
-        Arc::new(Twiddles::new(params.log_message, params.log_blowup))
-    }
-
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
-        let tiles = TileRange::new(self.source, columns.tiles());
-        let memory = std::mem::take(&mut self.memory);
-        let (message, traffic) = combine_columns(&tiles, &columns.params, weights, fold, memory);
-        self.traffic += traffic;
-        message
-    }
-
-    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
-        let (opening, traffic) = self.codeword.open_with(self.source, twiddles, leaves)?;
-        self.traffic += traffic;
-        Ok(opening)
-    }
-}
-
-/// A commitment, what is claimed of it, and the values that the claim is about.
-pub struct Side<'a, C> {
-    pub committed: &'a mut C,
-    pub claim: OpeningClaim<'a>,
-    /// `B~(claim.local_point)` for every band of the claim's columns.
+/// A claim as its prover has it: with what was committed to, and the values that the claim is about.
+pub struct ProverClaim<'a> {
+    pub committed: &'a mut dyn Committed,
+    pub claim: Claim<'a>,
+    /// `B~(claim.point)` for every band of the claim's columns.
     pub values: &'a [SecureField],
 }
 
-impl<C: Committed> Side<'_, C> {
+impl<'a> ProverClaim<'a> {
+    /// The claim that is true if the bands of some columns have these values at a point.
+    pub fn new(
+        committed: &'a mut dyn Committed,
+        columns: OpenedColumns,
+        point: &'a [SecureField],
+        gamma: &'a [SecureField],
+        values: &'a [SecureField],
+    ) -> Self {
+        let claim = Claim {
+            commitment: committed.commitment(),
+            columns,
+            point,
+            gamma,
+            value: value(gamma, values),
+        };
+        Self {
+            committed,
+            claim,
+            values,
+        }
+    }
+
     /// Checks that the claim is one about the commitment, and absorbs it.
     fn state(&self, policy: &OpeningPolicy, transcript: &mut Transcript) -> Result<(), OpeningProverError> {
-        let (commitment, columns) = (*self.committed.params(), &self.claim.columns);
+        let (commitment, columns) = (self.committed.commitment().params, &self.claim.columns);
         columns.check()?;
-        if commitment.columns_of(&columns.tiles(), columns.log_band) != *columns {
+        if commitment.columns_of(&columns.tiles(), columns.log_band()) != *columns {
             return Err(OpeningProverError::CodewordParams {
                 got: commitment,
-                expected: columns.params,
+                expected: *columns.params(),
             });
         }
         let bands = columns.bands().len();
         length("gamma", self.claim.gamma.len(), bands)?;
         length("values of bands", self.values.len(), bands)?;
-        length("local point", self.claim.local_point.len(), columns.log_area() as usize)?;
-        let claimed = Claimed {
-            commitment,
-            root: *self.committed.root(),
-            claim: self.claim,
-        };
-        absorb_statement(transcript, policy, &claimed);
+        length("local point", self.claim.point.len(), columns.log_area() as usize)?;
+        absorb_claim(transcript, policy, &self.claim);
         Ok(())
     }
 
@@ -144,7 +81,7 @@ impl<C: Committed> Side<'_, C> {
     fn reduce(&self, transcript: &mut Transcript) -> (CodeOpening, Vec<SecureField>, Vec<SecureField>) {
         let columns = &self.claim.columns;
         let (band_rounds, rho, band_value) = band_sumcheck(columns, self.claim.gamma, self.values, transcript);
-        let (column_point, band_point) = rho.split_at(columns.params.log_columns() as usize);
+        let (column_point, band_point) = rho.split_at(columns.log_columns() as usize);
         let (_, rest) = self.local();
         let own = CodeOpening {
             band_rounds,
@@ -163,52 +100,69 @@ impl<C: Committed> Side<'_, C> {
     /// The last coordinate of the local point, which is the first folding challenge, as what it binds needs no round; and the
     /// others.
     fn local(&self) -> (SecureField, &[SecureField]) {
-        let (fold, rest) = self
-            .claim
-            .local_point
-            .split_last()
-            .expect("at least twelve coordinates");
+        let (fold, rest) = self.claim.point.split_last().expect("at least twelve coordinates");
         (*fold, rest)
     }
 }
 
-/// Proves both claims, that on the weights and that on the activations.
-pub fn open<W: Committed, A: Committed>(
+/// Proves a list of claims: one on the weights, then one on the activations. A proof has no place for others.
+pub fn open(claims: &mut [ProverClaim<'_>], transcript: &mut Transcript) -> Result<OpeningProof, OpeningProverError> {
+    let rate = claims.first().map_or(0, |own| own.claim.commitment.params.log_blowup);
+    open_under(&OpeningPolicy::at_rate(rate), claims, transcript)
+}
+
+/// As [`open`], under another policy than the one of the rate.
+pub fn open_under(
     policy: &OpeningPolicy,
-    mut weights: Side<'_, W>,
-    mut activations: Side<'_, A>,
+    claims: &mut [ProverClaim<'_>],
     transcript: &mut Transcript,
 ) -> Result<OpeningProof, OpeningProverError> {
-    let (mut folding, proof) = begin(policy, &mut weights, &mut activations, transcript)?;
+    let claims = check_list(claims)?;
+    let (mut folding, proof) = begin(policy, claims, transcript)?;
     folding.run(transcript);
-    folding.finish(weights.committed, activations.committed, policy, transcript, proof)
+    let [weights, activations] = claims;
+    let proof = folding.finish(
+        [&mut *weights.committed, &mut *activations.committed],
+        policy,
+        transcript,
+        proof,
+    )?;
+    Ok(proof_of(proof))
+}
+
+/// The claims that a proof has places for, or an error.
+fn check_list<'c, 'a>(claims: &'c mut [ProverClaim<'a>]) -> Result<&'c mut [ProverClaim<'a>; 2], OpeningProverError> {
+    let names: Vec<CommitmentName> = claims.iter().map(|own| own.claim.commitment.name).collect();
+    match <&mut [ProverClaim<'_>; 2]>::try_from(claims) {
+        Ok(claims) if names == [CommitmentName::Weights, CommitmentName::Activations] => Ok(claims),
+        _ => Err(OpeningError::Claims { claims: names }.into()),
+    }
 }
 
 /// Everything up to the sum of both combined columns, which is still to be folded.
-pub(super) fn begin<W: Committed, A: Committed>(
+pub(super) fn begin(
     policy: &OpeningPolicy,
-    weights: &mut Side<'_, W>,
-    activations: &mut Side<'_, A>,
+    [weights, activations]: &mut [ProverClaim<'_>; 2],
     transcript: &mut Transcript,
-) -> Result<(Folding, OpeningProof), OpeningProverError> {
+) -> Result<(Folding, ProofParts), OpeningProverError> {
     policy.check()?;
     weights.state(policy, transcript)?;
     activations.state(policy, transcript)?;
     let (mut own, columns, point) = weights.reduce(transcript);
     let (mut other, units, other_point) = activations.reduce(transcript);
     let messages = [weights.combine(&columns), activations.combine(&units)];
-    let points = lift::extend([&point, &other_point]);
+    let points = extend([&point, &other_point]);
     let joined = join([&messages[0], &messages[1]], points, transcript);
     [own.joined_value, other.joined_value] = joined.values;
 
-    let params = [*weights.committed.params(), *activations.committed.params()];
-    let long = lift::longer(&params[0], &params[1]);
+    let params = [&*weights, &*activations].map(|own| own.committed.commitment().params);
+    let long = longer(&params[0], &params[1]);
     let twiddles = match long == params[0] {
         true => weights.committed.twiddles(),
         false => activations.committed.twiddles(),
     };
     let message = Message::new(add_lifted(messages, joined.iota), joined.point);
-    let proof = OpeningProof {
+    let proof = ProofParts {
         weights: own,
         activations: other,
         join_rounds: joined.rounds,
@@ -350,21 +304,20 @@ impl Folding {
         let leaves = merkle::secure_leaves(suite, &values, 1 << FOLD_LOG);
         let oracle = Oracle {
             values,
-            levels: merkle::levels(suite, leaves),
+            levels: trees::levels(suite, leaves),
         };
         transcript.send(ORACLE, &oracle.root());
         self.oracles.push(oracle);
     }
 
     /// Sends the final message, draws the queries and opens them; completes `proof`.
-    pub(super) fn finish<W: Committed, A: Committed>(
+    pub(super) fn finish(
         self,
-        weights: &mut W,
-        activations: &mut A,
+        [weights, activations]: [&mut dyn Committed; 2],
         policy: &OpeningPolicy,
         transcript: &mut Transcript,
-        mut proof: OpeningProof,
-    ) -> Result<OpeningProof, OpeningProverError> {
+        mut proof: ProofParts,
+    ) -> Result<ProofParts, OpeningProverError> {
         transcript.send(FINAL_MESSAGE, self.message.values());
         let nonce = grind::send(OPENING_GRIND, policy.grind_bits, transcript);
         let mut positions = draw_leaves(transcript, &self.params, policy);
@@ -378,7 +331,7 @@ impl Folding {
             positions.iter_mut().for_each(|position| *position >>= FOLD_LOG);
             positions.dedup();
         }
-        Ok(OpeningProof {
+        Ok(ProofParts {
             fold_rounds: self.rounds,
             roots,
             final_message: self.message.into_values(),
@@ -389,12 +342,8 @@ impl Folding {
     }
 
     /// Opens a commitment where the positions in the longer code lie in its own.
-    fn open_rows(
-        &self,
-        committed: &mut impl Committed,
-        positions: &[usize],
-    ) -> Result<LeafOpening, OpeningProverError> {
-        let lifted = self.params.log_message - committed.params().log_message;
+    fn open_rows(&self, committed: &mut dyn Committed, positions: &[usize]) -> Result<LeafOpening, OpeningProverError> {
+        let lifted = self.params.log_message - committed.commitment().params.log_message;
         let mut leaves: Vec<usize> = positions.iter().map(|position| position >> lifted).collect();
         leaves.dedup();
         let twiddles = match lifted {

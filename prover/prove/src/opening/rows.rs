@@ -15,7 +15,8 @@ use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::prover::backend::simd::m31::PackedBaseField;
 use tessera_circuits::model::{TILE, TILE_LOG};
-use tessera_verifier::opening::{CommitmentParams, FIBRE};
+use tessera_verifier::opening::parts::{Layout, FIBRE};
+use tessera_verifier::opening::CommitmentParams;
 
 use super::fft::Twiddles;
 use super::tree::SUBTREE;

@@ -1,7 +1,7 @@
 //! How long the columns of a commitment are. Whoever sets a model up chooses; a verifier takes what the key says.
 
-use tessera_verifier::opening::{CommitmentParams, FIBRE, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
-use tessera_verifier::policy::opening_policy;
+use tessera_verifier::opening::parts::{Layout, OpeningPolicy, FIBRE, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
+use tessera_verifier::opening::CommitmentParams;
 
 /// Number of weights of a tile.
 pub const TILE_AREA: usize = 1 << TILE_AREA_LOG;
@@ -34,7 +34,7 @@ pub fn params_at_rate(tiles: usize, log_blowup: u32) -> CommitmentParams {
         log_message,
         log_blowup,
     };
-    let queries = opening_policy(log_blowup).queries;
+    let queries = OpeningPolicy::at_rate(log_blowup).queries;
     let bytes = |log_message: u32| proof_bytes(&of(log_message), queries);
     let mut log_message = TILE_AREA_LOG;
     for next in TILE_AREA_LOG + 1..=MAX_MESSAGE_LOG {
@@ -110,7 +110,7 @@ mod tests {
             let log_blowup = 1 + u32::from(tiles <= 1 << 13) + u32::from(tiles <= 1 << 10);
             assert_eq!(own.log_blowup, log_blowup);
             assert_eq!((own.tiles, own.check()), (tiles, Ok(())));
-            let queries = opening_policy(own.log_blowup).queries;
+            let queries = OpeningPolicy::at_rate(own.log_blowup).queries;
             let bytes = |log| proof_bytes(&params(tiles, log, own.log_blowup), queries);
             let smallest = (12..=24).min_by_key(|log| bytes(*log)).unwrap();
             let short = |log: &u32| bytes(*log) <= bytes(smallest) / 8 * 9;

@@ -12,15 +12,15 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::eval_padded;
 use tessera_verifier::message::Unread;
-use tessera_verifier::opening::{
-    absorb_statement, draw_leaves, lift, verify, Claimed, Code, CommitmentParams, OpenedColumns, OpeningClaim,
-    OpeningError, OpeningProof,
+use tessera_verifier::opening::parts::{
+    absorb_claim, draw_leaves, longer, parts_of, proof_of, verify_under, Layout, OpeningPolicy, ProofParts,
 };
-use tessera_verifier::policy::OpeningPolicy;
+use tessera_verifier::opening::{Claim, Commitment, CommitmentName, CommitmentParams, OpenedColumns, OpeningError};
 use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
 
-use super::{commit, open, value, Codeword, CommittedWeights, OpeningProverError, Side, Split, TileSource, TILE_AREA};
+use super::prove::{open_under, value};
+use super::{commit, Codeword, CommittedWeights, OpeningProverError, ProverClaim, Split, TileSource, TILE_AREA};
 use tessera_circuits::model::WeightFormat;
 use tessera_kernels::table::Table;
 use tessera_model::tiles::{pack_tile, tile_bytes};
@@ -103,6 +103,7 @@ pub(super) fn bind_least_significant(table: &mut Vec<SecureField>, r: SecureFiel
 
 /// A committed set of weights with a claim about some of its columns.
 struct Half {
+    name: CommitmentName,
     weights: Weights,
     params: CommitmentParams,
     codeword: Codeword,
@@ -114,20 +115,17 @@ struct Half {
 }
 
 impl Half {
-    fn claim(&self) -> OpeningClaim<'_> {
-        OpeningClaim {
+    fn claim(&self) -> Claim<'_> {
+        Claim {
+            commitment: Commitment {
+                name: self.name,
+                params: self.params,
+                root: *self.codeword.root(),
+            },
             columns: self.columns,
             gamma: &self.gamma,
-            local_point: &self.point,
+            point: &self.point,
             value: self.value,
-        }
-    }
-
-    fn claimed<'a>(&self, claim: &OpeningClaim<'a>) -> Claimed<'a> {
-        Claimed {
-            commitment: self.params,
-            root: *self.codeword.root(),
-            claim: *claim,
         }
     }
 }
@@ -136,7 +134,6 @@ impl Half {
 struct Case {
     own: Half,
     other: Half,
-    code: Code,
 }
 
 impl Deref for Case {
@@ -159,6 +156,16 @@ fn committed(source: &dyn TileSource, params: &CommitmentParams) -> Codeword {
     Codeword::with_file(*params, tree, file.path()).unwrap()
 }
 
+/// Verifies a proof that is made of these parts.
+fn verify_parts(
+    policy: &OpeningPolicy,
+    claims: &[Claim<'_>],
+    proof: &ProofParts,
+    transcript: &mut Transcript,
+) -> Result<(), OpeningError> {
+    verify_under(policy, claims, Unread::of(&proof_of(proof.clone())), transcript)
+}
+
 fn transcript() -> Transcript {
     Transcript::new("opening test")
 }
@@ -174,6 +181,7 @@ impl Half {
         let point = random.secures(columns.log_area() as usize);
         let band_values = weights.band_values(&point)[columns.bands()].to_vec();
         Self {
+            name: CommitmentName::Weights,
             value: value(&gamma, &band_values),
             weights,
             params,
@@ -182,6 +190,16 @@ impl Half {
             gamma,
             point,
             band_values,
+        }
+    }
+}
+
+impl Half {
+    /// A claim about all of the other commitment.
+    fn activations(params: CommitmentParams) -> Self {
+        Self {
+            name: CommitmentName::Activations,
+            ..Self::new(params, 0..params.tiles, 0, 100)
         }
     }
 }
@@ -201,8 +219,7 @@ impl Case {
         };
         Self {
             own: Half::new(params, tiles, log_band, 0),
-            other: Half::new(other, 0..3, 0, 100),
-            code: Code::Weights,
+            other: Half::activations(other),
         }
     }
 
@@ -213,13 +230,14 @@ impl Case {
             log_message,
             ..self.params
         };
-        self.other = Half::new(params, 0..tiles, 0, 100);
+        self.other = Half::activations(params);
         self
     }
 
     /// The same with what was that of the weights as that of the activations.
     fn of_activations(mut self) -> Self {
-        self.code = Code::Activations;
+        self.own.name = CommitmentName::Activations;
+        self.other.name = CommitmentName::Weights;
         self
     }
 
@@ -251,15 +269,15 @@ impl Case {
 
     /// What belongs to the weights, then what belongs to the activations.
     fn in_order<T>(&self, own: T, other: T) -> [T; 2] {
-        match self.code {
-            Code::Weights => [own, other],
-            Code::Activations => [other, own],
+        match self.name {
+            CommitmentName::Weights => [own, other],
+            CommitmentName::Activations => [other, own],
         }
     }
 
     /// Both with their claims.
-    fn both<'a>(&'a self, claim: &OpeningClaim<'a>) -> [Claimed<'a>; 2] {
-        self.in_order(self.own.claimed(claim), self.other.claimed(&self.other.claim()))
+    fn both<'a>(&'a self, claim: &Claim<'a>) -> [Claim<'a>; 2] {
+        self.in_order(*claim, self.other.claim())
     }
 
     /// Opens a claim with the weights of `source`, whose bands are said to have these values. The other commitment is opened
@@ -267,44 +285,44 @@ impl Case {
     fn open(
         &self,
         source: &Weights,
-        [claim, other_claim]: [&OpeningClaim<'_>; 2],
+        [claim, other_claim]: [&Claim<'_>; 2],
         [values, other_values]: [&[SecureField]; 2],
         policy: &OpeningPolicy,
         transcript: &mut Transcript,
-    ) -> Result<OpeningProof, OpeningProverError> {
+    ) -> Result<ProofParts, OpeningProverError> {
         let mut own = CommittedWeights::new(&source.0, &self.codeword, Table::default())?;
         let mut other = CommittedWeights::new(&self.other.weights.0, &self.other.codeword, Table::default())?;
-        let own = Side {
+        let own = ProverClaim {
             committed: &mut own,
             claim: *claim,
             values,
         };
-        let other = Side {
+        let other = ProverClaim {
             committed: &mut other,
             claim: *other_claim,
             values: other_values,
         };
-        let [weights, activations] = self.in_order(own, other);
-        open(policy, weights, activations, transcript)
+        let proof = open_under(policy, &mut self.in_order(own, other), transcript)?;
+        Ok(parts_of(&proof).clone())
     }
 
     /// The same with the other claim true.
     fn open_beside(
         &self,
         source: &Weights,
-        claim: &OpeningClaim<'_>,
+        claim: &Claim<'_>,
         values: &[SecureField],
         policy: &OpeningPolicy,
-    ) -> Result<OpeningProof, OpeningProverError> {
+    ) -> Result<ProofParts, OpeningProverError> {
         let other = &self.other;
         let claims = [claim, &other.claim()];
         self.open(source, claims, [values, &other.band_values], policy, &mut transcript())
     }
 
     /// Opens the commitment with the weights of `source`.
-    fn prove(&self, source: &Weights, policy: &OpeningPolicy) -> OpeningProof {
+    fn prove(&self, source: &Weights, policy: &OpeningPolicy) -> ProofParts {
         let values = &source.band_values(&self.point)[self.columns.bands()];
-        let claim = OpeningClaim {
+        let claim = Claim {
             value: value(&self.gamma, values),
             ..self.claim()
         };
@@ -314,25 +332,24 @@ impl Case {
     fn verify_with(
         &self,
         policy: &OpeningPolicy,
-        own: Claimed<'_>,
-        proof: &OpeningProof,
+        own: Claim<'_>,
+        proof: &ProofParts,
         transcript: &mut Transcript,
     ) -> Result<(), OpeningError> {
-        let other = self.other.claimed(&self.other.claim());
-        verify(policy, &self.in_order(own, other), Unread::of(proof), transcript)
+        verify_parts(policy, &self.in_order(own, self.other.claim()), proof, transcript)
     }
 
-    fn verify_claim(&self, claim: &OpeningClaim<'_>, proof: &OpeningProof) -> Result<(), OpeningError> {
-        self.verify_with(&POLICY, self.claimed(claim), proof, &mut transcript())
+    fn verify_claim(&self, claim: &Claim<'_>, proof: &ProofParts) -> Result<(), OpeningError> {
+        self.verify_with(&POLICY, *claim, proof, &mut transcript())
     }
 
-    fn verify(&self, proof: &OpeningProof) -> Result<(), OpeningError> {
+    fn verify(&self, proof: &ProofParts) -> Result<(), OpeningError> {
         self.verify_claim(&self.claim(), proof)
     }
 
     /// The code of the sum.
     fn long(&self) -> CommitmentParams {
-        lift::longer(&self.own.params, &self.other.params)
+        longer(&self.own.params, &self.other.params)
     }
 }
 
@@ -347,9 +364,9 @@ struct Drawn {
 }
 
 impl Drawn {
-    fn of(case: &Case, claimed: &[Claimed<'_>; 2], proof: &OpeningProof) -> Self {
+    fn of(case: &Case, claims: &[Claim<'_>; 2], proof: &ProofParts) -> Self {
         let mut t = transcript();
-        claimed.iter().for_each(|own| absorb_statement(&mut t, &POLICY, own));
+        claims.iter().for_each(|own| absorb_claim(&mut t, &POLICY, own));
         for (_, own) in proof.codes() {
             for round in &own.band_rounds {
                 t.message("opening band round", round);
@@ -390,7 +407,7 @@ impl Drawn {
     }
 }
 
-fn proof_bytes(proof: &OpeningProof) -> usize {
+fn proof_bytes(proof: &ProofParts) -> usize {
     let oracles: usize = proof
         .oracles
         .iter()

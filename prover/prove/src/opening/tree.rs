@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::path::Path;
 
-use tessera_verifier::opening::merkle::Digest;
+use tessera_verifier::opening::parts::Layout;
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::suite::Suite;
+use tessera_verifier::suite::{Digest, Suite};
 
-use super::{merkle, OpeningProverError};
+use super::OpeningProverError;
+use crate::trees;
 
 /// log2 of the leaves of a subtree that is not stored.
 pub const SUBTREE_LOG: u32 = 5;
@@ -29,7 +30,7 @@ impl Tree {
     pub fn new(suite: Suite, nodes: Vec<Digest>) -> Self {
         Self {
             suite,
-            levels: merkle::levels(suite, nodes),
+            levels: trees::levels(suite, nodes),
         }
     }
 

@@ -19,7 +19,7 @@ use stwo::prover::vcs_lifted::ops::MerkleOpsLifted;
 use tessera_verifier::suite::{Digest, KeccakLeaf, Suite, SuiteChannel};
 
 use crate::grind;
-use crate::opening::merkle;
+use crate::trees;
 use tessera_kernels::hashes::{keccak, Domain, LaneHash, SIMD_LANES};
 
 /// The trees of a proof, whose leaves and nodes `H` hashes.
@@ -125,7 +125,7 @@ impl MerkleOpsLifted<Keccak> for SimdBackend {
 
     fn build_next_layer(prev_layer: &Vec<Blake2sHash>) -> Vec<Blake2sHash> {
         let nodes: Vec<Digest> = prev_layer.iter().map(|node| node.0).collect();
-        let parents = merkle::parents(Suite::Keccak, &nodes);
+        let parents = trees::parents(Suite::Keccak, &nodes);
         parents.into_iter().map(Blake2sHash).collect()
     }
 }

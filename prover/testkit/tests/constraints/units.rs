@@ -14,11 +14,10 @@ use tessera_model::weights::PackedWeights;
 use tessera_prover::activations::Activations;
 use tessera_prover::claims;
 use tessera_prover::column::of_elements;
-use tessera_prover::opening::{self, commit, Codeword, Committed, CommittedWeights, Side, Split};
+use tessera_prover::opening::{self, commit, Codeword, CommittedWeights, ProverClaim, Split};
 use tessera_support::progress::Silent;
 use tessera_verifier::message::Unread;
-use tessera_verifier::opening::{self as verifier, Claimed, CommitmentParams, OpeningClaim};
-use tessera_verifier::policy::opening_policy;
+use tessera_verifier::opening::{self as verifier, CommitmentParams};
 use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
@@ -75,45 +74,16 @@ fn the_linear_claims_end_in_the_committed_units() {
         let columns = of_elements(&case.columns);
         let mut activations = Activations::commit(Suite::default(), shape, &columns, params);
         let values = activations.unit_values(local);
-        assert_eq!(opening::value(&gamma, &values), end.value);
-        let claim = OpeningClaim {
-            columns: params.columns_of(&(0..params.tiles), 0),
-            gamma: &gamma,
-            local_point: local,
-            value: end.value,
-        };
-        let policy = opening_policy(params.log_blowup);
-        let committed = [WEIGHTS, params];
-        let roots = [*codeword.root(), *activations.root()];
         let zero = [SecureField::zero()];
-        let weights_claim = OpeningClaim {
-            columns: WEIGHTS.columns_of(&(0..1), 0),
-            gamma: &zero,
-            local_point: local,
-            value: zero[0],
-        };
         let mut weights = CommittedWeights::new(&tile, &codeword, Table::default()).expect("one tile");
-        let own = opening::open(
-            &policy,
-            Side {
-                committed: &mut weights,
-                claim: weights_claim,
-                values: &zero,
-            },
-            Side {
-                committed: &mut activations,
-                claim,
-                values: &values,
-            },
-            &mut Transcript::new(label),
-        );
-        let own = own.expect("an opening");
-        let claimed = [0, 1].map(|i| Claimed {
-            commitment: committed[i],
-            root: roots[i],
-            claim: [weights_claim, claim][i],
-        });
-        let verdict = verifier::verify(&policy, &claimed, Unread::of(&own), &mut Transcript::new(label));
+        let mut opened = [
+            ProverClaim::new(&mut weights, WEIGHTS.all(), local, &zero, &zero),
+            ProverClaim::new(&mut activations.units, params.all(), local, &gamma, &values),
+        ];
+        assert_eq!(opened[1].claim.value, end.value);
+        let own = opening::open(&mut opened, &mut Transcript::new(label)).expect("an opening");
+        let claims = opened.map(|own| own.claim);
+        let verdict = verifier::verify(&claims, Unread::of(&own), &mut Transcript::new(label));
         assert_eq!(verdict, Ok(()));
         // Every committed column has a claim, and so has every of its units; but for those that lookups alone hold.
         let zeros = gamma.iter().filter(|g| g.is_zero()).count();

@@ -20,6 +20,7 @@ use tessera_verifier::codec::{encode_part, CodecError, FileKind};
 use tessera_verifier::gkr::{LayerProof, TreeProof};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::length::most_bytes;
+use tessera_verifier::opening::parts::parts_of_mut;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify, verify_bytes, Verified, VerifyError};
@@ -203,30 +204,38 @@ const PADS: [Pad; 26] = [
     ("matmul rounds", |p| fill(&mut messages(p).matmuls.sumcheck.rounds, 32)),
     ("linear rounds", |p| fill(&mut messages(p).linear.rounds, 32)),
     ("band rounds of weights", |p| {
-        fill(&mut messages(p).opening.weights.band_rounds, 32)
+        fill(&mut parts_of_mut(&mut messages(p).opening).weights.band_rounds, 32)
     }),
     ("rows of weights", |p| {
-        fill(&mut messages(p).opening.weights.rows.values, 4)
+        fill(&mut parts_of_mut(&mut messages(p).opening).weights.rows.values, 4)
     }),
     ("path of weights", |p| {
-        fill(&mut messages(p).opening.weights.rows.path, 32)
+        fill(&mut parts_of_mut(&mut messages(p).opening).weights.rows.path, 32)
     }),
     ("band rounds of activations", |p| {
-        fill(&mut messages(p).opening.activations.band_rounds, 32)
+        fill(&mut parts_of_mut(&mut messages(p).opening).activations.band_rounds, 32)
     }),
     ("rows of activations", |p| {
-        fill(&mut messages(p).opening.activations.rows.values, 4)
+        fill(&mut parts_of_mut(&mut messages(p).opening).activations.rows.values, 4)
     }),
     ("path of activations", |p| {
-        fill(&mut messages(p).opening.activations.rows.path, 32)
+        fill(&mut parts_of_mut(&mut messages(p).opening).activations.rows.path, 32)
     }),
-    ("join rounds", |p| fill(&mut messages(p).opening.join_rounds, 32)),
-    ("fold rounds", |p| fill(&mut messages(p).opening.fold_rounds, 32)),
-    ("roots of folded oracles", |p| fill(&mut messages(p).opening.roots, 32)),
+    ("join rounds", |p| {
+        fill(&mut parts_of_mut(&mut messages(p).opening).join_rounds, 32)
+    }),
+    ("fold rounds", |p| {
+        fill(&mut parts_of_mut(&mut messages(p).opening).fold_rounds, 32)
+    }),
+    ("roots of folded oracles", |p| {
+        fill(&mut parts_of_mut(&mut messages(p).opening).roots, 32)
+    }),
     ("folded oracles", |p| {
-        messages(p).opening.oracles = vec![Default::default(); SIZE / 16]
+        parts_of_mut(&mut messages(p).opening).oracles = vec![Default::default(); SIZE / 16]
     }),
-    ("final message", |p| fill(&mut messages(p).opening.final_message, 16)),
+    ("final message", |p| {
+        fill(&mut parts_of_mut(&mut messages(p).opening).final_message, 16)
+    }),
     ("commitments", |p| fill(&mut messages(p).stark.0.commitments.0, 32)),
     ("columns without samples", |p| {
         messages(p).stark.0.sampled_values.0[1] = vec![Vec::new(); SIZE / 8]

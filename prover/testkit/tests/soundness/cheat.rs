@@ -31,7 +31,6 @@ use tessera_prover::column::{elements, of_elements};
 use tessera_prover::gkr;
 use tessera_prover::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
 use tessera_prover::multiplicities::multiplicities;
-use tessera_prover::opening::Committed;
 use tessera_prover::stark::{self, commit, entry_sums, twiddles, ProverChannel};
 use tessera_prover::trace::{statistics, Columns, Source};
 use tessera_prover::{claims, grind, ProverModel};
@@ -99,14 +98,14 @@ fn free_matmuls(
     let claim = total(accumulators, columns) - accumulators.value;
     let variables = public.shape.product_variables() as usize;
     let (sumcheck, point, value) = constant_rounds(MATMULS, claim, variables, t);
-    let out = suffix(&public.points.out, opened.log_band + TILE_LOG);
+    let out = suffix(&public.points.out, opened.log_band() + TILE_LOG);
     let (tables, traffic) = bind_bands(&TileRange::new(tiles, opened.tiles()), out, 0);
     let band_values = band_values(&tables, suffix(&point, TILE_LOG));
     // The weights are honest.
     let mut operands: Operands = Default::default();
     for (at, product) in PRODUCTS.iter().enumerate() {
         let families = WEIGHTED.map(|w| K::from(u32::from(w == *product)));
-        let gamma = public.band_coefficients(&point, &families, opened.bands(), opened.log_band);
+        let gamma = public.band_coefficients(&point, &families, opened.bands(), opened.log_band());
         operands[at][1] = gamma
             .iter()
             .zip(&band_values)
@@ -435,7 +434,9 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let mut committed = columns.clone();
     (hooks.committed)(&shape, &mut committed);
     let small = of_elements(&committed);
-    let mut root = *Activations::commit(Suite::default(), &shape, &small, params).root();
+    let mut root = *Activations::commit(Suite::default(), &shape, &small, params)
+        .units
+        .root();
     transcript.send(ACTIVATIONS, &root);
     let mut counts = multiplicities(&shape, &of_elements(&columns));
     (hooks.multiplicities)(&mut counts);
@@ -497,12 +498,12 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     }
     let small = of_elements(&committed);
     let activations = Activations::commit(Suite::default(), &shape, &small, params);
-    root = *activations.root();
+    root = *activations.units.root();
     let operands = matmuls.proof.operands;
     let weights = BandClaim {
         opened,
-        gamma: public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band),
-        local: public.local_point(&matmuls.point, opened.log_band),
+        gamma: public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band()),
+        local: public.local_point(&matmuls.point, opened.log_band()),
         value: weight_claim(&operands, &families),
     };
     let opening = open(

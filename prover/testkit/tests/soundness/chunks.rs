@@ -13,7 +13,8 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statistics::StatisticsError;
 use tessera_prover::trace::Columns;
 use tessera_testkit::edit;
-use tessera_verifier::opening::{Code, OpenedColumns, OpeningError};
+use tessera_verifier::opening::parts::{said_columns, Layout};
+use tessera_verifier::opening::{CommitmentName, OpeningError};
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Rounds, HONEST};
@@ -121,7 +122,9 @@ fn both_embedding_operands_are_zero() {
     };
     assert_rejected!(
         scene.attempt(&weights),
-        VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+        VerifyError::Opening(OpeningError::BandClaim {
+            commitment: CommitmentName::Weights
+        })
     );
 }
 
@@ -222,15 +225,17 @@ fn weights_are_those_of_the_chunk() {
 fn the_opened_columns_are_those_of_the_chunk() {
     let scene = Scene::middle();
     let own = scene.model.key.opened(&scene.chunk);
-    let moved = |first| OpenedColumns { first, ..own };
-    for first in [own.first - 1, own.first + 1] {
+    let [first, _, log_band] = own.words();
+    for first in [first - 1, first + 1] {
         let hooks = Hooks {
-            opened: Some(moved(first)),
+            opened: Some(said_columns(first as usize, *own.params(), log_band)),
             ..HONEST
         };
         assert_rejected!(
             scene.attempt(&hooks),
-            VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+            VerifyError::Opening(OpeningError::BandClaim {
+                commitment: CommitmentName::Weights
+            })
         );
     }
 }

@@ -25,7 +25,7 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::trace::Columns;
 use tessera_testkit::reworked;
 use tessera_verifier::labels::CLAIMED_SUM;
-use tessera_verifier::opening::{Code, OpeningError};
+use tessera_verifier::opening::{CommitmentName, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::component;
 use tessera_verifier::sumcheck::instance_scale;
@@ -86,7 +86,9 @@ fn operands_are_not_chosen_after_their_weights() {
     let result = verify(key, &forged).map(|_| ());
     assert_rejected!(
         result,
-        VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+        VerifyError::Opening(OpeningError::BandClaim {
+            commitment: CommitmentName::Weights
+        })
     );
 }
 

@@ -37,7 +37,7 @@ use tessera_prover::check::check;
 use tessera_prover::column::elements;
 use tessera_prover::trace::{statistics, Columns, Source};
 use tessera_testkit::{banded_config, edit, odd_config, random_ids, random_model, TestModel};
-use tessera_verifier::opening::{Code, OpeningError};
+use tessera_verifier::opening::{CommitmentName, OpeningError};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, verify_chunk, ChunkStatement, VerifyError};
@@ -313,7 +313,7 @@ pub fn assert_claims_violated(result: Result<(), VerifyError>) {
     assert_rejected!(
         result,
         VerifyError::Opening(OpeningError::BandClaim {
-            code: Code::Activations
+            commitment: CommitmentName::Activations
         })
     );
 }

@@ -19,7 +19,8 @@ use tessera_prover::stark::root_of;
 use tessera_prover::trace::Columns;
 use tessera_testkit::{column_of, edit, odd_config, random_model, reworked, TestModel};
 use tessera_verifier::gkr::GkrError;
-use tessera_verifier::opening::{Code, OpeningError, OpeningProof, TreeName};
+use tessera_verifier::opening::parts::{parts_of, parts_of_mut, ProofParts};
+use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::SumcheckError;
@@ -180,9 +181,10 @@ fn the_root_is_that_of_the_trace() {
     assert_rejected!(verify(key, &reworked(key, late)), VerifyError::Gkr(_));
     // The leaves of another tree.
     let mut leaves = honest.clone();
-    leaves.chunks[0].opening.activations.rows = other.chunks[0].opening.activations.rows.clone();
+    let rows = &parts_of(&other.chunks[0].opening).activations.rows;
+    parts_of_mut(&mut leaves.chunks[0].opening).activations.rows = rows.clone();
     let result = verify(&scene.model.key, &leaves);
-    let tree = TreeName::Committed(Code::Activations);
+    let tree = TreeName::Committed(CommitmentName::Activations);
     assert!(
         matches!(
             &result,
@@ -247,9 +249,9 @@ fn activations_are_opened_where_the_claims_end() {
 fn openings_are_not_exchanged() {
     let scene = Scene::honest();
     let honest = scene.forge(&HONEST);
-    let with = |alter: &dyn Fn(&mut OpeningProof)| {
+    let with = |alter: &dyn Fn(&mut ProofParts)| {
         let mut proof = honest.clone();
-        alter(&mut proof.chunks[0].opening);
+        alter(parts_of_mut(&mut proof.chunks[0].opening));
         verify(&scene.model.key, &proof)
     };
     assert_rejected!(
@@ -437,12 +439,12 @@ fn nothing_may_be_left_out() {
         })
     );
     let opening = |what: &'static str| move |e: &OpeningError| matches!(e, OpeningError::Length { what: w, got: 0, .. } if *w == what);
-    assert_rejected!(without(&|p| p.opening.activations.band_rounds.clear()), VerifyError::Opening(ref e) if opening("band sumcheck")(e));
-    assert_rejected!(without(&|p| p.opening.join_rounds.clear()), VerifyError::Opening(ref e) if opening("join sumcheck")(e));
-    assert_rejected!(without(&|p| p.opening.fold_rounds.clear()), VerifyError::Opening(ref e) if opening("folding sumcheck")(e));
-    assert_rejected!(without(&|p| p.opening.final_message.clear()), VerifyError::Opening(ref e) if opening("final message")(e));
+    assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).activations.band_rounds.clear()), VerifyError::Opening(ref e) if opening("band sumcheck")(e));
+    assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).join_rounds.clear()), VerifyError::Opening(ref e) if opening("join sumcheck")(e));
+    assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).fold_rounds.clear()), VerifyError::Opening(ref e) if opening("folding sumcheck")(e));
+    assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).final_message.clear()), VerifyError::Opening(ref e) if opening("final message")(e));
     assert_rejected!(
-        without(&|p| p.opening.activations.rows.values.clear()),
+        without(&|p| parts_of_mut(&mut p.opening).activations.rows.values.clear()),
         VerifyError::Opening(OpeningError::OpenedValues { got: 0, .. })
     );
     assert_rejected!(
@@ -497,7 +499,9 @@ fn another_weight_is_rejected() {
     };
     assert_rejected!(
         honest.attempt(&hooks),
-        VerifyError::Opening(OpeningError::BandClaim { code: Code::Weights })
+        VerifyError::Opening(OpeningError::BandClaim {
+            commitment: CommitmentName::Weights
+        })
     );
 }
 

@@ -9,7 +9,7 @@ use tessera_circuits::shape::Product;
 use tessera_circuits::statement::StatementError;
 use tessera_testkit::reworked;
 use tessera_verifier::gkr::{self, GkrError};
-use tessera_verifier::opening::OpeningProof;
+use tessera_verifier::opening::parts::{parts_of_mut, ProofParts};
 use tessera_verifier::policy::STARK_LOG_LAST_LAYER;
 use tessera_verifier::proof::ChunkProof;
 use tessera_verifier::stark::StarkError;
@@ -71,14 +71,14 @@ fn sums_moved_between_lookups_and_tables_are_rejected() {
 #[test]
 fn openings_of_the_other_commitment_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
-    let changes: [&dyn Fn(&mut OpeningProof); 3] = [
+    let changes: [&dyn Fn(&mut ProofParts); 3] = [
         &|p| p.activations = p.weights.clone(),
         &|p| p.weights = p.activations.clone(),
         &|p| std::mem::swap(&mut p.weights, &mut p.activations),
     ];
     for change in changes {
         let mut tampered = proof.clone();
-        change(&mut tampered.chunks[0].opening);
+        change(parts_of_mut(&mut tampered.chunks[0].opening));
         let result = answer(key, &tampered);
         assert!(matches!(result, Err(VerifyError::Opening(_))), "{result:?}");
     }

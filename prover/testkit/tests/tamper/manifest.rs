@@ -8,7 +8,8 @@ use tessera_circuits::statistics::StatisticsError;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::opening::{OpeningError, OpeningProof, TreeName};
+use tessera_verifier::opening::parts::{parts_of, ProofParts};
+use tessera_verifier::opening::{OpeningError, TreeName};
 use tessera_verifier::policy::{OPENING_GRIND_BITS, STARK_LOG_LAST_LAYER};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
@@ -164,7 +165,7 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     rows.push(row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. })));
     rows.push(row!(Change "lookup_work" => VerifyError::Grind { .. }));
     rows.push(row!(Modulus "lookup_work" => VerifyError::Grind { .. }));
-    rows.extend(opening(&proof.opening));
+    rows.extend(opening(parts_of(&proof.opening)));
     // One sum, which is in one equation with the sums of the lookups.
     rows.push(row!(Change "claimed_sum" => VerifyError::Stark(StarkError::Lookups)));
     rows.extend(stark());
@@ -278,7 +279,7 @@ fn sumchecks(shape: &Shape) -> Vec<Row> {
 }
 
 /// The rows of the opening.
-fn opening(proof: &OpeningProof) -> Vec<Row> {
+fn opening(proof: &ProofParts) -> Vec<Row> {
     let row = |place: &str, op, text, expected: fn(&OpeningError) -> bool| {
         Row::new(&format!("opening.{place}"), op, text, move |e| match e {
             VerifyError::Opening(own) => expected(own),
@@ -311,19 +312,19 @@ fn opening(proof: &OpeningProof) -> Vec<Row> {
         row("nonce", Op::Change, work_text, work),
         row("nonce", Op::Modulus, work_text, work),
     ];
-    for (code, _) in proof.codes() {
+    for (commitment, _) in proof.codes() {
         for place in ["band_rounds[*]", "band_value"] {
-            let error = VerifyError::Opening(OpeningError::BandClaim { code });
+            let error = VerifyError::Opening(OpeningError::BandClaim { commitment });
             let text = "OpeningError::BandClaim of the commitment";
             rows.push(Row::new(
-                &format!("opening.{code}.{place}"),
+                &format!("opening.{commitment}.{place}"),
                 Op::Change,
                 text,
                 move |e| e.to_string() == error.to_string(),
             ));
         }
         rows.extend(lengths(
-            &format!("opening.{code}.band_rounds"),
+            &format!("opening.{commitment}.band_rounds"),
             "opening: band sumcheck",
         ));
     }
@@ -336,7 +337,7 @@ fn opening(proof: &OpeningProof) -> Vec<Row> {
     ] {
         rows.extend(lengths(&format!("opening.{places}"), format!("opening: {name}")));
     }
-    let rows_of = |(code, _)| (format!("{code}.rows"), TreeName::Committed(code));
+    let rows_of = |(name, _)| (format!("{name}.rows"), TreeName::Committed(name));
     let mut trees = proof.codes().map(rows_of).to_vec();
     trees.extend((0..proof.oracles.len()).map(|i| (format!("oracles[{i}]"), TreeName::Oracle(i))));
     for (name, tree) in trees {

@@ -7,27 +7,28 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::mle::{eq_eval, eq_table};
-use tessera_verifier::message::Unread;
-use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, CommittedTree};
-use tessera_verifier::opening::{
-    absorb_statement, lift, verify, Claimed, Code, OpeningClaim, OpeningError, OpeningProof, TreeName,
+use tessera_verifier::opening::parts::{
+    absorb_claim, extend, hash_base_leaf, verify_batch, CommittedTree, Layout, ProofParts,
 };
+use tessera_verifier::opening::{Claim, CommitmentName, OpeningError, TreeName};
 use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck::round_value;
 use tessera_verifier::transcript::Transcript;
 
+use super::super::committed::Committed;
 use super::super::fft::Twiddles;
 use super::super::fold::Message;
 use super::super::join::add_lifted;
-use super::super::prove::{Committed, Folding};
-use super::super::{merkle, value, CommittedWeights, TILE_AREA};
-use super::{transcript, Case, Drawn, Half, Weights, POLICY};
+use super::super::prove::{value, Folding};
+use super::super::{merkle, CommittedWeights, TILE_AREA};
+use super::{transcript, verify_parts, Case, Drawn, Half, Weights, POLICY};
+use crate::trees;
 use tessera_kernels::table::Table;
 use tessera_model::tiles::TileSource;
 
 /// A complete opening with these evaluations of the bands, and the verdict on the value that follows from them.
 fn attempt(case: &Case, source: &Weights, values: &[SecureField]) -> Result<(), OpeningError> {
-    let claim = OpeningClaim {
+    let claim = Claim {
         value: value(&case.gamma, values),
         ..case.claim()
     };
@@ -97,7 +98,7 @@ fn every_tile_is_opened_once_in_its_place() {
 #[test]
 fn tiles_are_evaluated_at_the_point() {
     for case in Case::all() {
-        let (tile, within) = case.point.split_at(case.columns.log_band as usize);
+        let (tile, within) = case.point.split_at(case.columns.log_band() as usize);
         let (x, y) = within.split_at(6);
         let mut points = vec![[tile, y, x].concat(), case.point.clone(), case.point.clone()];
         points[1][0] += SecureField::from(1);
@@ -116,8 +117,8 @@ fn tiles_are_evaluated_at_the_point() {
 /// An opening of a false claim on the weights, next to a claim on the activations: what is claimed of both, and the proof, whose
 /// sumchecks are honest ones about what is committed to.
 struct Lie<'a> {
-    claims: [OpeningClaim<'a>; 2],
-    proof: OpeningProof,
+    claims: [Claim<'a>; 2],
+    proof: ProofParts,
 }
 
 impl<'a> Lie<'a> {
@@ -129,7 +130,7 @@ impl<'a> Lie<'a> {
             values[0] += more[i] * halves[i].gamma[0].inverse();
             values
         });
-        let claims = [0, 1].map(|i| OpeningClaim {
+        let claims = [0, 1].map(|i| Claim {
             value: value(&halves[i].gamma, &values[i]),
             ..halves[i].claim()
         });
@@ -145,16 +146,17 @@ impl<'a> Lie<'a> {
     }
 
     fn drawn(&self, case: &Case) -> Drawn {
-        Drawn::of(case, &self.claimed(case), &self.proof)
+        Drawn::of(case, &self.claims(case), &self.proof)
     }
 
-    fn claimed(&self, case: &Case) -> [Claimed<'a>; 2] {
-        let [own, other] = &self.claims;
-        case.in_order(case.own.claimed(own), case.other.claimed(other))
+    /// The claims in the order of the proof.
+    fn claims(&self, case: &Case) -> [Claim<'a>; 2] {
+        let [own, other] = self.claims;
+        case.in_order(own, other)
     }
 
     fn verdict(&self, case: &Case) -> Result<(), OpeningError> {
-        verify(&POLICY, &self.claimed(case), Unread::of(&self.proof), &mut transcript())
+        verify_parts(&POLICY, &self.claims(case), &self.proof, &mut transcript())
     }
 }
 
@@ -172,8 +174,8 @@ struct Place {
 
 impl Place {
     fn of(case: &Case, lie: &Lie<'_>) -> Self {
-        let (mut t, claimed) = (transcript(), lie.claimed(case));
-        claimed.iter().for_each(|own| absorb_statement(&mut t, &POLICY, own));
+        let (mut t, claims) = (transcript(), lie.claims(case));
+        claims.iter().for_each(|own| absorb_claim(&mut t, &POLICY, own));
         let rho = lie.proof.codes().map(|(_, own)| {
             let rho = own.band_rounds.iter().map(|round| {
                 t.message("opening band round", round);
@@ -183,12 +185,12 @@ impl Place {
             t.message("opening evaluation", &[own.band_value]);
             rho
         });
-        let split = |i: usize| rho[i].split_at(claimed[i].claim.columns.params.log_columns() as usize);
+        let split = |i: usize| rho[i].split_at(claims[i].columns.log_columns() as usize);
         let point = |i: usize| {
-            let (_, rest) = claimed[i].claim.local_point.split_last().expect("a point");
+            let (_, rest) = claims[i].point.split_last().expect("a point");
             [split(i).1, rest].concat()
         };
-        let points = lift::extend([&point(0), &point(1)]);
+        let points = extend([&point(0), &point(1)]);
         let beta = t.challenge("opening join");
         let mut claim = lie.proof.weights.band_value + beta * lie.proof.activations.band_value;
         let mut end = Vec::new();
@@ -208,7 +210,7 @@ impl Place {
     }
 
     /// Goes on from here with other values than those of the committed messages, and folds these honestly.
-    fn go_on(mut self, case: &Case, lie: &Lie<'_>, values: [SecureField; 2]) -> OpeningProof {
+    fn go_on(mut self, case: &Case, lie: &Lie<'_>, values: [SecureField; 2]) -> ProofParts {
         let mut proof = lie.proof.clone();
         [proof.weights.joined_value, proof.activations.joined_value] = values;
         self.transcript.message("opening joined values", &values);
@@ -225,7 +227,7 @@ impl Place {
         let message = Message::new(add_lifted(messages, iota), self.end);
         let mut folding = Folding::new(&long, message, twiddles);
         folding.run(&mut self.transcript);
-        let proof = folding.finish(&mut own, &mut other, &POLICY, &mut self.transcript, proof);
+        let proof = folding.finish([&mut own, &mut other], &POLICY, &mut self.transcript, proof);
         proof.expect("an opening")
     }
 }
@@ -242,7 +244,7 @@ fn committed(half: &Half) -> CommittedWeights<'_> {
 fn a_false_claim_on_the_weights_is_not_paid_for_by_the_activations() {
     for case in Case::all() {
         let mut more = [SecureField::from(0); 2];
-        more[usize::from(case.code == Code::Activations)] = SecureField::one();
+        more[usize::from(case.name == CommitmentName::Activations)] = SecureField::one();
         let mut lie = Lie::of(&case, more);
         assert_eq!(lie.verdict(&case), Err(OpeningError::JoinClaim));
         let place = Place::of(&case, &lie);
@@ -301,9 +303,9 @@ fn another_leaf_of_the_tree_is_no_answer() {
             open(&|position| position & last),
         ];
         for (i, other) in others.into_iter().enumerate() {
-            let rows = match case.code {
-                Code::Weights => &mut proof.weights.rows,
-                Code::Activations => &mut proof.activations.rows,
+            let rows = match case.name {
+                CommitmentName::Weights => &mut proof.weights.rows,
+                CommitmentName::Activations => &mut proof.activations.rows,
             };
             if i == 0 {
                 assert_eq!(*rows, honest, "the leaves that are asked for");
@@ -314,7 +316,7 @@ fn another_leaf_of_the_tree_is_no_answer() {
             }
             *rows = other;
             let verdict = case.verify(&proof);
-            let tree = TreeName::Committed(case.code);
+            let tree = TreeName::Committed(case.name);
             let expected = |e: &OpeningError| match *e {
                 OpeningError::Root { tree: own }
                 | OpeningError::PathTooShort { tree: own }
@@ -342,8 +344,8 @@ fn an_inner_node_is_no_leaf() {
             .first_chunk::<8>()
             .expect("one digest of 256 is canonical")
             .to_vec();
-        let levels = merkle::levels(suite, leaves.clone());
-        let name = TreeName::Committed(Code::Weights);
+        let levels = trees::levels(suite, leaves.clone());
+        let name = TreeName::Committed(CommitmentName::Weights);
         let tree = |depth: u32| CommittedTree {
             name,
             suite,

@@ -3,12 +3,13 @@
 use std::fs;
 use std::path::PathBuf;
 
-use tessera_verifier::opening::merkle::{hash_base_leaf, hash_secure_leaf, Digest};
-use tessera_verifier::opening::{CommitmentParams, LeafOpening};
-use tessera_verifier::suite::Suite;
+use tessera_verifier::opening::parts::{hash_base_leaf, hash_secure_leaf, LeafOpening};
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::{Digest, Suite};
 
 use super::super::{commit, merkle, Codeword, OpeningProverError, Split, TileSource, Tree};
 use super::{Random, Weights, SUITE};
+use crate::trees;
 use std::ops::Range;
 use tessera_circuits::model::WeightFormat;
 use tessera_kernels::hashes::{self, Domain};
@@ -169,7 +170,7 @@ fn layers_and_leaves_of_every_size() {
             .iter()
             .zip(&leaves)
             .all(|(d, leaf)| *d == hash_secure_leaf(suite, leaf)));
-        let levels = merkle::levels(suite, digests);
+        let levels = trees::levels(suite, digests);
         for pair in levels.windows(2) {
             let expected: Vec<_> = pair[0].chunks(2).map(|n| suite.node(&n[0], &n[1])).collect();
             assert_eq!(pair[1], expected);

@@ -6,21 +6,21 @@ use std::time::Instant;
 use num_traits::One;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::WeightFormat;
-use tessera_verifier::ledger::soundness_terms;
-use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{
-    Claimed, Code, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof,
-};
-use tessera_verifier::policy::{opening_policy, OpeningPolicy};
+use tessera_verifier::opening::parts::{said_columns, Layout, OpeningPolicy, ProofParts};
+use tessera_verifier::opening::{terms, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
+use tessera_verifier::suite::Digest;
 
-use super::super::{commit, value, OpeningProverError, Split};
+use super::super::prove::value;
+use super::super::{commit, OpeningProverError, Split};
 use super::{committed, proof_bytes, transcript, Case, Drawn, Weights, POLICY, SUITE};
 use tessera_model::tiles::TileSource;
 use tessera_model::weights::PackedWeights;
 use tessera_support::progress::Silent;
 
 /// Of the weights, which most cases are about.
-const BAND_CLAIM: OpeningError = OpeningError::BandClaim { code: Code::Weights };
+const BAND_CLAIM: OpeningError = OpeningError::BandClaim {
+    commitment: CommitmentName::Weights,
+};
 
 #[test]
 fn honest_openings_are_accepted() {
@@ -61,7 +61,7 @@ fn honest_openings_are_accepted() {
                 &POLICY,
                 &mut ours,
             );
-            let verdict = case.verify_with(&POLICY, case.claimed(&case.claim()), &proof.unwrap(), &mut theirs);
+            let verdict = case.verify_with(&POLICY, case.claim(), &proof.unwrap(), &mut theirs);
             assert_eq!(verdict, Ok(()), "{params:?}, {opened:?}");
             assert_eq!(ours.challenge("end"), theirs.challenge("end"), "{params:?}, {opened:?}");
         }
@@ -109,10 +109,10 @@ fn codes_of_any_two_lengths_are_opened_together() {
 /// What a message of the opening does not move, but for challenges before it, is drawn too early.
 #[test]
 fn every_challenge_of_an_opening_depends_on_what_comes_before() {
-    type Change<'a> = &'a dyn Fn(&mut OpeningProof);
+    type Change<'a> = &'a dyn Fn(&mut ProofParts);
     let case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
-    let drawn = |proof: &OpeningProof| {
+    let drawn = |proof: &ProofParts| {
         let Drawn {
             beta,
             join,
@@ -150,7 +150,7 @@ fn codes_of_different_rates_are_refused() {
     let mut case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
     case.other.params.log_blowup = 3;
-    case.other.columns.params.log_blowup = 3;
+    case.other.columns = case.other.params.all();
     let (weights, activations) = (2, 3);
     assert_eq!(case.verify(&proof), Err(OpeningError::Rates { weights, activations }));
 }
@@ -177,7 +177,7 @@ fn opened_columns_hold_the_tiles() {
                 start - held.start < column && held.end - end < column,
                 "{start}..{end}: {opened:?}"
             );
-            assert_eq!(held.start, opened.first * column);
+            assert_eq!(held.start, opened.words()[0] as usize * column);
             assert_eq!(params.columns_of(&held, 0), opened);
         }
     }
@@ -201,9 +201,9 @@ fn other_columns_are_rejected() {
     let proof = case.prove(&case.weights, &POLICY);
     assert_eq!(case.verify(&proof), Ok(()));
     for first in [0, 1, 3, 4] {
-        let columns = OpenedColumns { first, ..case.columns };
+        let columns = said_columns(first, *case.columns.params(), case.columns.log_band());
         let verdict = case.verify_claim(
-            &OpeningClaim {
+            &Claim {
                 columns,
                 ..case.claim()
             },
@@ -234,9 +234,9 @@ fn other_bands_are_rejected() {
             (gamma, &case.point[..], "gamma"),
             (&case.gamma, local_point, "local point"),
         ] {
-            let claim = OpeningClaim {
+            let claim = Claim {
                 gamma,
-                local_point: point,
+                point,
                 ..case.claim()
             };
             let verdict = case.verify_claim(&claim, &proof);
@@ -262,7 +262,7 @@ fn small_model_is_within_its_budget() {
         let proof = case.prove(&case.weights, &policy);
         let opened = start.elapsed();
         let start = Instant::now();
-        let verdict = case.verify_with(&policy, case.claimed(&case.claim()), &proof, &mut transcript());
+        let verdict = case.verify_with(&policy, case.claim(), &proof, &mut transcript());
         let verified = start.elapsed();
         assert_eq!(verdict, Ok(()));
         let size = proof_bytes(&proof);
@@ -276,24 +276,24 @@ fn wrong_claims_are_rejected() {
     let case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
     assert_eq!(case.verify(&proof), Ok(()));
-    let wrong = OpeningClaim {
+    let wrong = Claim {
         value: case.value + SecureField::one(),
         ..case.claim()
     };
     assert_eq!(case.verify_claim(&wrong, &proof), Err(BAND_CLAIM));
     let check = |params: &CommitmentParams, policy: &OpeningPolicy, root: &Digest, gamma: &[_], point: &[_]| {
-        let claim = OpeningClaim {
-            columns: params.columns_of(&(0..params.tiles), 0),
+        let claim = Claim {
+            commitment: Commitment {
+                params: *params,
+                root: *root,
+                ..case.claim().commitment
+            },
+            columns: params.all(),
             gamma,
-            local_point: point,
+            point,
             value: case.value,
         };
-        let own = Claimed {
-            commitment: *params,
-            root: *root,
-            claim,
-        };
-        case.verify_with(policy, own, &proof, &mut transcript())
+        case.verify_with(policy, claim, &proof, &mut transcript())
     };
     let (params, root) = (&case.params, case.codeword.root());
     for i in 0..case.gamma.len() {
@@ -345,7 +345,7 @@ fn work_is_checked() {
         ..POLICY
     };
     let mut proof = case.prove(&case.weights, &policy);
-    let check = |proof: &_| case.verify_with(&policy, case.claimed(&case.claim()), proof, &mut transcript());
+    let check = |proof: &_| case.verify_with(&policy, case.claim(), proof, &mut transcript());
     assert_eq!(check(&proof), Ok(()));
     proof.nonce += 1;
     assert_eq!(
@@ -368,9 +368,8 @@ fn prover_rejects_what_does_not_fit() {
         commit(SUITE, &case.weights.0, &wrong, Split::default(), None, &Silent),
         Err(OpeningProverError::Length { .. })
     ));
-    let columns = wrong.columns_of(&(0..wrong.tiles), 0);
-    let other = OpeningClaim {
-        columns,
+    let other = Claim {
+        columns: wrong.all(),
         ..case.claim()
     };
     let result = case.open_beside(&case.weights, &other, &case.band_values, &POLICY);
@@ -389,8 +388,8 @@ fn chosen_parameters_balance_the_proof() {
         assert!(params.log_final() >= 6 && params.log_final() <= 8);
     }
     let params = params_for(224);
-    let columns = params.columns_of(&(0..224), 0);
-    let terms = soundness_terms(&columns, &columns, &opening_policy(params.log_blowup));
+    let names = [CommitmentName::Weights, CommitmentName::Activations];
+    let terms = terms(&names.map(|name| (name, params.all())));
     assert!(terms.iter().all(|term| term.bits >= 99.9), "{terms:?}");
     assert_eq!(terms.len(), 5);
 }

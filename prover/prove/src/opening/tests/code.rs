@@ -10,9 +10,9 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::bit_reverse_index;
 use tessera_circuits::mle::{eq_table, eval_padded};
-use tessera_verifier::opening::merkle::{hash_base_leaf, verify_batch, CommittedTree, Digest};
-use tessera_verifier::opening::{circle, Code, CommitmentParams, OpeningError, TreeName, FOLD_LOG};
-use tessera_verifier::suite::Suite;
+use tessera_verifier::opening::parts::{self, hash_base_leaf, verify_batch, CommittedTree, Layout, FOLD_LOG};
+use tessera_verifier::opening::{CommitmentName, CommitmentParams, OpeningError, TreeName};
+use tessera_verifier::suite::{Digest, Suite};
 
 use super::super::combine::combine_columns;
 use super::super::fft::{Twiddles, Wanted};
@@ -20,6 +20,7 @@ use super::super::merkle;
 use super::super::packed::Packed;
 use super::super::{commit, Codeword, Split};
 use super::{bind_least_significant, committed, Case, Random, Weights, SUITE};
+use crate::trees;
 use tessera_kernels::table::Table;
 use tessera_support::progress::Silent;
 
@@ -111,18 +112,18 @@ proptest! {
         for (i, &r) in challenges.iter().enumerate() {
             codeword = codeword.chunks(2).enumerate().map(|(j, pair)| {
                 let t = match i {
-                    0 => circle::circle_fibre(log_line, j),
-                    _ => circle::line_fibre(log_line + 1 - i as u32, j, 1)[0],
+                    0 => parts::circle_fibre(log_line, j),
+                    _ => parts::line_fibre(log_line + 1 - i as u32, j, 1)[0],
                 };
-                circle::fold_pair(pair[0], pair[1], t, r)
+                parts::fold_pair(pair[0], pair[1], t, r)
             }).collect();
             bind_least_significant(&mut bound, r);
             if (i as u32) + 1 < log_message {
                 prop_assert_eq!(&codeword, &twiddles.encode(&bound, i as u32 + 1));
             }
             for (j, &value) in codeword.iter().enumerate().step_by(5) {
-                let x = circle::line_coordinate(log_line - i as u32, j);
-                prop_assert_eq!(circle::evaluate_line(&bound, x), Some(value));
+                let x = parts::line_coordinate(log_line - i as u32, j);
+                prop_assert_eq!(parts::evaluate_line(&bound, x), Some(value));
             }
         }
         let point: Vec<_> = challenges.into_iter().rev().collect();
@@ -140,8 +141,8 @@ proptest! {
         challenges.iter().for_each(|&r| bind_least_significant(&mut bound, r));
         let next = twiddles.encode(&bound, 1 + FOLD_LOG);
         for (j, leaf) in codeword.chunks(1 << FOLD_LOG).enumerate() {
-            let coordinates = circle::line_fibre(8, j, FOLD_LOG);
-            prop_assert_eq!(circle::fold_leaf(leaf, &coordinates, &challenges), Some(next[j]));
+            let coordinates = parts::line_fibre(8, j, FOLD_LOG);
+            prop_assert_eq!(parts::fold_leaf(leaf, &coordinates, &challenges), Some(next[j]));
         }
     }
 
@@ -151,7 +152,7 @@ proptest! {
         let suite = Suite::try_from(number).unwrap();
         let mut random = Random(9);
         let leaves: Vec<Digest> = (0..1 << depth).map(|_| hash_base_leaf(suite, &[random.base()])).collect();
-        let levels = merkle::levels(suite, leaves.clone());
+        let levels = trees::levels(suite, leaves.clone());
         let root = levels[depth as usize][0];
         let mut opened: Vec<usize> = (0..1 << depth).filter(|i| mask >> i & 1 == 1).collect();
         if opened.is_empty() {
@@ -217,7 +218,7 @@ fn codeword_file_holds_the_columns() {
         let digests = leaves.into_iter().zip(expected.chunks(2 * columns.len()));
         let digests = digests.map(|(leaf, row)| (leaf, hash_base_leaf(suite, row))).collect();
         let committed = CommittedTree {
-            name: TreeName::Committed(Code::Weights),
+            name: TreeName::Committed(CommitmentName::Weights),
             suite,
             root: codeword.root(),
             depth: params.log_leaves(),

@@ -3,16 +3,16 @@
 use num_traits::One;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
-use tessera_verifier::opening::merkle::hash_base_leaf;
-use tessera_verifier::opening::{
-    Claimed, CodeOpening, CommitmentParams, OpenedColumns, OpeningClaim, OpeningError, OpeningProof, TreeName, FIBRE,
+use tessera_verifier::opening::parts::{
+    hash_base_leaf, said_columns, CodeOpening, Layout, OpeningPolicy, ProofParts, FIBRE,
 };
-use tessera_verifier::policy::OpeningPolicy;
+use tessera_verifier::opening::{Claim, Commitment, CommitmentParams, OpeningError, TreeName};
 
-use super::super::prove::begin;
+use super::super::prove::{begin, value};
 use super::super::tree::SUBTREE_LOG;
-use super::super::{merkle, value, Codeword, CommittedWeights, Side, Tree, TILE_AREA};
+use super::super::{Codeword, CommittedWeights, ProverClaim, Tree, TILE_AREA};
 use super::{transcript, Case, Random, Weights, POLICY, SUITE};
+use crate::trees;
 use tessera_circuits::model::WeightFormat;
 use tessera_kernels::table::Table;
 use tessera_model::tiles::tile_bytes;
@@ -24,7 +24,7 @@ const FIRST_ORACLE: OpeningError = OpeningError::Root {
 };
 
 /// What an opening has of one of its commitments.
-type Part = fn(&mut OpeningProof) -> &mut CodeOpening;
+type Part = fn(&mut ProofParts) -> &mut CodeOpening;
 
 /// Every field element, digest byte and nonce of a proof matters.
 #[test]
@@ -32,7 +32,7 @@ fn tampered_proofs_are_rejected() {
     let case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
     let one = SecureField::one();
-    let reject = |name: &str, tamper: &dyn Fn(&mut OpeningProof)| {
+    let reject = |name: &str, tamper: &dyn Fn(&mut ProofParts)| {
         let mut tampered = proof.clone();
         tamper(&mut tampered);
         assert_ne!(tampered, proof, "{name}");
@@ -130,7 +130,7 @@ fn hostile_lengths_are_errors() {
             assert_eq!(cause, expected, "field {field}, change {how}");
         }
     }
-    assert!(case.verify(&OpeningProof::default()).is_err());
+    assert!(case.verify(&ProofParts::default()).is_err());
 }
 
 #[test]
@@ -182,20 +182,13 @@ fn bad_parameters_are_errors() {
             log_message,
             log_blowup,
         };
-        let columns = OpenedColumns {
-            first: 0,
+        let claim = case.claim();
+        let commitment = Commitment {
             params,
-            log_band: 0,
+            ..claim.commitment
         };
-        let claim = OpeningClaim {
-            columns,
-            ..case.claim()
-        };
-        for (commitment, claim) in [(params, &case.claim()), (case.params, &claim)] {
-            let own = Claimed {
-                commitment,
-                ..case.claimed(claim)
-            };
+        let columns = said_columns(0, params, 0);
+        for own in [Claim { commitment, ..claim }, Claim { columns, ..claim }] {
             let verdict = case.verify_with(&POLICY, own, &proof, &mut transcript());
             assert!(
                 matches!(verdict, Err(OpeningError::OutOfRange { .. })),
@@ -205,7 +198,7 @@ fn bad_parameters_are_errors() {
     }
     for (queries, grind_bits) in [(0, 0), (usize::MAX, 0), (30, 33), (30, u32::MAX)] {
         let policy = OpeningPolicy { queries, grind_bits };
-        let verdict = case.verify_with(&policy, case.claimed(&case.claim()), &proof, &mut transcript());
+        let verdict = case.verify_with(&policy, case.claim(), &proof, &mut transcript());
         assert_eq!(verdict, Err(OpeningError::Policy { queries, grind_bits }));
     }
 }
@@ -216,12 +209,9 @@ fn bad_bands_are_errors() {
     let case = Case::banded();
     let proof = case.prove(&case.weights, &POLICY);
     for log_band in [3, 4, 63, 64, u32::MAX] {
-        let columns = OpenedColumns {
-            log_band,
-            ..case.columns
-        };
-        let claim = OpeningClaim {
-            columns,
+        let [first, ..] = case.columns.words();
+        let claim = Claim {
+            columns: said_columns(first as usize, *case.columns.params(), log_band),
             ..case.claim()
         };
         let verdict = case.verify_claim(&claim, &proof);
@@ -243,7 +233,7 @@ fn other_weights_do_not_open_the_commitment() {
         let mut bytes = case.weights.0.all().to_vec();
         bytes[3 * tile_bytes(WeightFormat::Int16) + 17] ^= 1;
         let other = Weights(PackedWeights::in_memory(WeightFormat::Int16, bytes));
-        let claim = OpeningClaim {
+        let claim = Claim {
             value: value(&case.gamma, &other.band_values(&case.point)),
             ..case.claim()
         };
@@ -262,7 +252,7 @@ fn far_words_are_rejected() {
         // One batch of a few columns in these cases, so the file is the leaves in order.
         let share = case.params.columns() * FIBRE;
         let words: Vec<_> = (0..share << case.params.log_leaves()).map(|_| random.base()).collect();
-        let levels = merkle::levels(
+        let levels = trees::levels(
             SUITE,
             words.chunks(share).map(|leaf| hash_base_leaf(SUITE, leaf)).collect(),
         );
@@ -274,7 +264,7 @@ fn far_words_are_rejected() {
         let zeros = vec![0; case.params.tiles * TILE_AREA];
         for source in [case.weights.clone(), Weights::new(&zeros)] {
             let values = &source.band_values(&case.point)[case.columns.bands()];
-            let claim = OpeningClaim {
+            let claim = Claim {
                 value: value(&case.gamma, values),
                 ..case.claim()
             };
@@ -303,17 +293,18 @@ fn skipped_folding_is_rejected() {
         let mut transcript = transcript();
         let mut own = CommittedWeights::new(&case.weights.0, &case.codeword, Table::new(0)).unwrap();
         let mut other = CommittedWeights::new(&case.other.weights.0, &case.other.codeword, Table::new(0)).unwrap();
-        let mut weights = Side {
+        let weights = ProverClaim {
             committed: &mut own,
             claim: case.claim(),
             values: &case.band_values,
         };
-        let mut activations = Side {
+        let activations = ProverClaim {
             committed: &mut other,
             claim: case.other.claim(),
             values: &case.other.band_values,
         };
-        let (mut folding, start) = begin(&POLICY, &mut weights, &mut activations, &mut transcript).unwrap();
+        let mut claims = [weights, activations];
+        let (mut folding, start) = begin(&POLICY, &mut claims, &mut transcript).unwrap();
         loop {
             if folding.variables() == cheat_at {
                 folding.message.cheat();
@@ -324,8 +315,8 @@ fn skipped_folding_is_rejected() {
             }
             folding.round(&mut transcript);
         }
-        let (own, other) = (weights.committed, activations.committed);
-        let proof = folding.finish(own, other, &POLICY, &mut transcript, start).unwrap();
+        let committed = claims.map(|own| own.committed);
+        let proof = folding.finish(committed, &POLICY, &mut transcript, start).unwrap();
         let verdict = case.verify(&proof);
         match caught {
             "" => assert_eq!(verdict, Ok(())),

@@ -8,11 +8,11 @@ use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_kernels::table::Table;
 use tessera_prover::activations::Activations;
 use tessera_prover::matmul::PrecomputedMatmuls;
-use tessera_prover::opening::{self, Committed, CommittedWeights, OpeningProverError, Side, Twiddles};
+use tessera_prover::opening::parts::{value, Committed, Twiddles};
+use tessera_prover::opening::{self, CommittedWeights, OpeningProverError, ProverClaim};
 use tessera_prover::ProverModel;
-use tessera_verifier::opening::merkle::Digest;
-use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns, OpeningClaim, OpeningProof};
-use tessera_verifier::policy::opening_policy;
+use tessera_verifier::opening::parts::{Layout, LeafOpening};
+use tessera_verifier::opening::{Claim as Opened, Commitment, OpenedColumns, OpeningProof};
 use tessera_verifier::transcript::Transcript;
 
 use super::hooks::{Fit, Hooks};
@@ -28,24 +28,17 @@ struct Forged<'a> {
 }
 
 impl Committed for Forged<'_> {
-    fn params(&self) -> &CommitmentParams {
-        self.own.params()
-    }
-
-    fn root(&self) -> &Digest {
-        self.own.root()
+    fn commitment(&self) -> Commitment {
+        self.own.units.commitment()
     }
 
     fn twiddles(&self) -> Arc<Twiddles> {
-        self.own.twiddles()
+        self.own.units.twiddles()
     }
 
     fn combine(&mut self, columns: &OpenedColumns, weights: &[K], _: K) -> Table<K> {
-        let mut message = self.own.combine(columns, weights, self.fold);
-        let (length, half) = (
-            1usize << columns.params.log_column_tiles(),
-            1usize << (MIN_ROWS_LOG - 1),
-        );
+        let mut message = self.own.units.combine(columns, weights, self.fold);
+        let (length, half) = (1usize << columns.log_column_tiles(), 1usize << (MIN_ROWS_LOG - 1));
         let (unit, by) = self.added;
         let own = &mut message[unit % length * half..][..half];
         own.iter_mut().for_each(|v| *v += weights[unit / length] * by);
@@ -53,7 +46,7 @@ impl Committed for Forged<'_> {
     }
 
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
-        self.own.open(twiddles, leaves)
+        self.own.units.open(twiddles, leaves)
     }
 }
 
@@ -82,7 +75,7 @@ pub fn told<'a>(hooks: &Hooks<'_>, own: Activations<'a>, claim: &Claim<'_>) -> T
     let unit = gamma.iter().position(|g| !g.is_zero()).expect("a unit with a claim");
     let by = match hooks.fit {
         Fit::No => K::zero(),
-        _ => (claim.value - opening::value(&gamma, &values)) * gamma[unit].inverse(),
+        _ => (claim.value - value(&gamma, &values)) * gamma[unit].inverse(),
     };
     values[unit] += by;
     let forged = Forged {
@@ -114,32 +107,25 @@ pub fn open(
     (hooks.band_values)(&bands.gamma, &mut matmuls.band_values);
     let memory = std::mem::take(&mut matmuls.memory);
     let mut weights = CommittedWeights::new(&model.quantised.weights, model.codeword, memory).expect("weights");
-    let weights = Side {
-        committed: &mut weights,
-        claim: OpeningClaim {
-            columns: hooks.opened.unwrap_or(bands.opened),
-            gamma: &bands.gamma,
-            local_point: &bands.local,
-            value: bands.value,
-        },
-        values: &matmuls.band_values,
-    };
+    let columns = hooks.opened.unwrap_or(bands.opened);
+    let mut weights = ProverClaim::new(&mut weights, columns, &bands.local, &bands.gamma, &matmuls.band_values);
+    weights.claim.value = bands.value;
     let Told {
         mut forged,
         gamma,
         values,
     } = activations;
-    let params = *forged.params();
-    let activations = Side {
+    let commitment = forged.commitment();
+    let activations = ProverClaim {
         committed: &mut forged,
-        claim: OpeningClaim {
-            columns: params.columns_of(&(0..params.tiles), 0),
+        claim: Opened {
+            commitment,
+            columns: commitment.params.all(),
+            point: claim.local,
             gamma: &gamma,
-            local_point: claim.local,
             value: claim.value,
         },
         values: &values,
     };
-    let policy = opening_policy(model.key.weights.log_blowup);
-    opening::open(&policy, weights, activations, transcript).expect("an opening")
+    opening::open(&mut [weights, activations], transcript).expect("an opening")
 }

@@ -20,8 +20,8 @@ use tessera_verifier::labels::{
     OPERANDS, POINTS,
 };
 use tessera_verifier::message::Unread;
-use tessera_verifier::opening::{self, Claimed, CommitmentParams, OpeningClaim, OpeningError};
-use tessera_verifier::policy::{opening_policy, LOOKUP_GRIND_BITS};
+use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
+use tessera_verifier::policy::LOOKUP_GRIND_BITS;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{absorb_counts, draw_relations};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
@@ -146,33 +146,30 @@ impl Challenges {
         let own = messages(proof);
         let public = self.public(key, proof);
         let columns = key.opened(&Chunk::whole(key.config.layers));
-        let gamma = public.band_coefficients(&self.products, &self.families, columns.bands(), columns.log_band);
-        let local = public.local_point(&self.products, columns.log_band);
-        let weights = Claimed {
-            commitment: key.weights,
-            root: key.weights_root,
-            claim: OpeningClaim {
-                columns,
-                gamma: &gamma,
-                local_point: &local,
-                value: weight_claim(&own.matmuls.operands, &self.families),
-            },
+        let gamma = public.band_coefficients(&self.products, &self.families, columns.bands(), columns.log_band());
+        let local = public.local_point(&self.products, columns.log_band());
+        let weights = Claim {
+            commitment: key.commitment(),
+            columns,
+            gamma: &gamma,
+            point: &local,
+            value: weight_claim(&own.matmuls.operands, &self.families),
         };
         let params = CommitmentParams::of_activations(&self.shape, &key.weights);
         let batch = self.batch(key, proof);
         let units = unit_coefficients(&self.shape, &batch, &self.linear);
-        let activations = Claimed {
-            commitment: params,
-            root: *root,
-            claim: OpeningClaim {
-                columns: params.columns_of(&(0..params.tiles), 0),
-                gamma: &units,
-                local_point: suffix(&self.linear, MIN_ROWS_LOG),
-                value: walk(batch.value, &own.linear, &self.linear),
+        let activations = Claim {
+            commitment: Commitment {
+                name: CommitmentName::Activations,
+                params,
+                root: *root,
             },
+            columns: params.all(),
+            gamma: &units,
+            point: suffix(&self.linear, MIN_ROWS_LOG),
+            value: walk(batch.value, &own.linear, &self.linear),
         };
-        let policy = opening_policy(key.weights.log_blowup);
-        self.opened = opening::verify(&policy, &[weights, activations], Unread::of(&own.opening), t);
+        self.opened = opening::verify(&[weights, activations], Unread::of(&own.opening), t);
         self.places[0] = drawn.len();
         // As the next message would be absorbed after it.
         drawn.push(t.clone().challenge("whatever comes next"));

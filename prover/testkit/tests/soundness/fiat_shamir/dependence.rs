@@ -5,6 +5,7 @@ use tessera_circuits::shape::Product;
 use tessera_circuits::statistics::Clip;
 use tessera_circuits::wiring::Points;
 use tessera_verifier::gkr::TreeProof;
+use tessera_verifier::opening::parts::parts_of_mut;
 use tessera_verifier::proof::Proof;
 
 use super::challenges::{messages, messages_mut, Challenges, K, RELATIONS};
@@ -77,26 +78,32 @@ fn tree_messages(first: usize) -> [Message; 3] {
 fn opening_messages(opening: usize) -> [Message; 9] {
     let changes: [(&str, Change); 9] = [
         ("round of the bands", |p| {
-            raise(&mut messages_mut(p).opening.weights.band_rounds)
+            raise(&mut parts_of_mut(&mut messages_mut(p).opening).weights.band_rounds)
         }),
         ("evaluation of the bands", |p| {
-            messages_mut(p).opening.weights.band_value += K::one()
+            parts_of_mut(&mut messages_mut(p).opening).weights.band_value += K::one()
         }),
         ("round of the units", |p| {
-            raise(&mut messages_mut(p).opening.activations.band_rounds)
+            raise(&mut parts_of_mut(&mut messages_mut(p).opening).activations.band_rounds)
         }),
         ("evaluation of the units", |p| {
-            messages_mut(p).opening.activations.band_value += K::one()
+            parts_of_mut(&mut messages_mut(p).opening).activations.band_value += K::one()
         }),
         ("round that joins both", |p| {
-            raise(&mut messages_mut(p).opening.join_rounds)
+            raise(&mut parts_of_mut(&mut messages_mut(p).opening).join_rounds)
         }),
         ("joined value of the weights", |p| {
-            messages_mut(p).opening.weights.joined_value += K::one()
+            parts_of_mut(&mut messages_mut(p).opening).weights.joined_value += K::one()
         }),
-        ("folded oracle", |p| messages_mut(p).opening.roots[0][7] ^= 1),
-        ("fold", |p| raise(&mut messages_mut(p).opening.fold_rounds)),
-        ("last message", |p| messages_mut(p).opening.final_message[0] += K::one()),
+        ("folded oracle", |p| {
+            parts_of_mut(&mut messages_mut(p).opening).roots[0][7] ^= 1
+        }),
+        ("fold", |p| {
+            raise(&mut parts_of_mut(&mut messages_mut(p).opening).fold_rounds)
+        }),
+        ("last message", |p| {
+            parts_of_mut(&mut messages_mut(p).opening).final_message[0] += K::one()
+        }),
     ];
     changes.map(|(name, change)| (name, change, opening))
 }

@@ -1,0 +1,36 @@
+//! How long the proof of an opening can be.
+
+use super::lift;
+use super::params::{CommitmentParams, Layout, FIBRE, FINAL_LOG, FOLD_LOG, TILE_AREA_LOG};
+use super::policy::OpeningPolicy;
+use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, SECURE};
+use crate::policy::ACTIVATION_COLUMNS;
+
+/// The most bytes of an opening of all or some of a model's weights, and of at most so many cells of activations.
+pub fn most_bytes(weights: &CommitmentParams, cells: u128) -> u128 {
+    let tiles = usize::try_from(cells >> TILE_AREA_LOG).unwrap_or(usize::MAX);
+    let most = CommitmentParams::of_tiles(tiles, weights);
+    // The longest message of fewer tiles is no longer; it has more columns only if the longest code is too short for them.
+    let columns = most.columns().max(ACTIVATION_COLUMNS);
+    let log_bands = log_ceil(columns as u128) + most.log_column_tiles();
+    let queries = OpeningPolicy::at_rate(weights.log_blowup).queries;
+    let codes =
+        code(queries, weights, weights.columns(), weights.log_tiles()) + code(queries, &most, columns, log_bands);
+
+    let long = lift::longer(weights, &most);
+    // One value of a leaf is known at least.
+    let sent = LIST + SECURE * (queries as u128) * ((1 << FOLD_LOG) - 1);
+    let oracles = long.oracles().map(|variables| {
+        let depth = variables + long.log_blowup - FOLD_LOG;
+        DIGEST + sent + path(queries, depth)
+    });
+    let folds = 2 * rounds(long.log_folded().into()) + 2 * LIST + oracles.sum::<u128>();
+    codes + folds + LIST + (SECURE << FINAL_LOG) + 8
+}
+
+/// The most bytes of what an opening has of one commitment alone, if it has so many columns and rounds of bands.
+fn code(queries: usize, params: &CommitmentParams, columns: usize, log_bands: u32) -> u128 {
+    let values = BASE * (queries * columns * FIBRE) as u128;
+    let rows = LIST + values + path(queries, params.log_leaves());
+    rounds(log_bands.into()) + 2 * SECURE + rows
+}
