@@ -8,6 +8,7 @@ pub mod ff;
 pub mod head_norms;
 pub mod logits;
 pub mod norms;
+mod operands;
 mod operator;
 pub mod rope;
 pub mod softmax;
@@ -15,6 +16,7 @@ pub mod stream;
 pub mod values;
 mod weights;
 
+pub use self::operands::{Operands, Placed, PLACES};
 pub use self::operator::{Finals, Operator};
 
 use std::collections::BTreeSet;
@@ -26,7 +28,7 @@ use crate::chunk::Chunk;
 use crate::claims::LinearClaim;
 use crate::model::{LimbSet, Limbs, ModelConfig};
 use crate::scalar::Scalar;
-use crate::shape::{Part, Product, Shape};
+use crate::shape::{Part, Shape};
 use crate::sizes::Sizes;
 use crate::statement::Lengths;
 use crate::wiring::{Claims, Public};
@@ -49,39 +51,6 @@ pub fn operators<'a, K: Scalar + 'a>() -> Vec<&'a dyn Operator<K>> {
         &logits::Choice,
     ]
 }
-
-/// All products, in order.
-pub const PRODUCTS: [Product; 16] = [
-    Product::NORM,
-    Product::ATT,
-    Product::FF,
-    Product::EMBED,
-    Product::SCORE,
-    Product::VALUE,
-    Product::HEAD,
-    Product::NORM_LIMBS,
-    Product::ACT,
-    Product::SQUARE,
-    Product::RECIPROCAL,
-    Product::ROOT,
-    Product::QUERY_SQUARE,
-    Product::QUERY_ROOT,
-    Product::KEY_SQUARE,
-    Product::KEY_ROOT,
-];
-
-/// The last evaluations of both factors of every product, in the order of [`PRODUCTS`].
-pub type Operands<K = SecureField> = [[K; 2]; PRODUCTS.len()];
-
-/// The products with weights, in order.
-pub const WEIGHTED: [Product; 6] = [
-    Product::NORM,
-    Product::ATT,
-    Product::FF,
-    Product::EMBED,
-    Product::HEAD,
-    Product::NORM_LIMBS,
-];
 
 impl Shape {
     /// Row spaces of a whole model for a statement of these lengths.
@@ -147,7 +116,7 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// Claims on the trace operands that the product sumcheck ends with, in the order of the products. `operands` are the claimed
-    /// final evaluations (first, second factor) in the order of [`PRODUCTS`]; `point` is the sumcheck's.
+    /// final evaluations; `point` is the sumcheck's.
     pub fn operand_claims(&self, point: &[K], operands: &Operands<K>) -> Vec<LinearClaim<K>> {
         let finals = Finals {
             shape: self.shape,

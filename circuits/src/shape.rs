@@ -240,6 +240,12 @@ impl Shape {
         &self.products
     }
 
+    /// The products whose second factor is made of weights, in order, those that the chunk does not have included.
+    pub fn weighted(&self) -> impl Iterator<Item = Product> + '_ {
+        let weighted = self.products.iter().filter(|own| own.weights.is_some());
+        weighted.map(|own| own.product)
+    }
+
     /// Number of variables of a product; `None` if the chunk does not have it.
     fn variables(&self, product: Product) -> Option<u32> {
         self.products.get(product.index())?.variables

@@ -12,7 +12,7 @@
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
@@ -56,7 +56,7 @@ fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let cost = whole.cost();
     let clips = 2 * LIST + CLIP * cost.min(Statistics::MAX_CLIPS as u128);
     let said = 4 + clips + DIGEST + 8 + LIST + trees(cost);
-    let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PRODUCTS.len() as u128;
+    let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PLACES as u128;
     let linear = rounds(log_ceil(cost).into());
     let stark = SECURE + aggregator(&key.config.relations());
     said + matmuls + linear + opening::most_bytes(&key.weights, cost) + stark

@@ -6,7 +6,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use tessera_circuits::chunk::Boundary;
-use tessera_circuits::ops::Operands;
+use tessera_circuits::ops::Placed;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 
@@ -66,9 +66,8 @@ pub struct MatmulProof {
     pub claim: SecureField,
     /// The rounds.
     pub sumcheck: SumcheckProof,
-    /// Final evaluations of both factors of every product, in the order of
-    /// [`tessera_circuits::ops::PRODUCTS`].
-    pub operands: Operands,
+    /// Final evaluations of both factors of every product, in its place; zeros where the chunk does not have it.
+    pub operands: Placed,
 }
 
 impl ChunkProof {

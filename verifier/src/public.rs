@@ -4,9 +4,9 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::Batch;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::MIN_ROWS_LOG;
-use tessera_circuits::ops::{Operands, WEIGHTED};
+use tessera_circuits::ops::Operands;
 use tessera_circuits::scalar::Scalar;
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{Product, Shape};
 use tessera_circuits::wiring::suffix;
 
 use crate::sumcheck::instance_factor;
@@ -52,13 +52,14 @@ pub struct Outputs<K = SecureField> {
 }
 
 /// The powers of the challenge of the claim on the weights: random weights of the weighted products.
-pub fn families_of<K: Scalar>(challenge: K) -> [K; WEIGHTED.len()] {
+pub fn families_of<K: Scalar>(shape: &Shape, challenge: K) -> Vec<(Product, K)> {
     let mut power = challenge;
-    std::array::from_fn(|_| {
+    let weighted = shape.weighted().map(|product| {
         let own = power;
         power *= challenge;
-        own
-    })
+        (product, own)
+    });
+    weighted.collect()
 }
 
 /// What weighs the evaluations of the units of activations, in the order in which they are committed, in the claim that the

@@ -5,7 +5,7 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, MIN_ROWS_LOG};
-use tessera_circuits::ops::{Operands, PRODUCTS, WEIGHTED};
+use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::shape::{Product, Shape};
 use tessera_circuits::statement::{Statement, StatementError};
@@ -269,6 +269,8 @@ pub struct Conversation {
     pub relations: Relations,
     /// The sum of all lookups.
     pub lookups: SecureField,
+    /// The weighted products, each with its weight in the claim on the weights.
+    pub families: Vec<(Product, SecureField)>,
     /// The value of the claim on the activations.
     pub end: SecureField,
 }
@@ -281,7 +283,7 @@ impl Conversation {
             columns: key.opened(chunk),
             point: &self.outputs.band_point,
             gamma: &self.outputs.bands,
-            value: weight_claim(&self.inputs.operands, &families_of(self.inputs.family)),
+            value: weight_claim(&self.inputs.operands, &self.families),
         };
         let activations = Claim {
             commitment: Commitment {
@@ -357,7 +359,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
     let end = sumcheck::verify(CLAIMS, batch.value, variables, linear, &mut transcript)?;
 
     let columns = key.opened(claim.chunk);
-    let families = families_of(family);
+    let families = families_of(&shape, family);
     Ok(Conversation {
         outputs: Outputs {
             embedding: matmuls.embedding,
@@ -383,6 +385,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
         root,
         relations,
         lookups: lookups - padding(&trees),
+        families,
         end: end.value,
     })
 }
@@ -444,25 +447,20 @@ fn verify_matmuls(
     let variables = public.shape.product_variables() as usize;
     let (claim, rounds) = (proof.part(|p| &p.claim), proof.part(|p| &p.sumcheck));
     let (claim, end) = sumcheck::verify_said(MATMULS, claim, variables, rounds, transcript)?;
-    let operands = transcript.receive(OPERANDS, proof.part(|p| &p.operands))?;
-    if sum_of_products(public.shape, operands) != end.value {
+    let placed = transcript.receive(OPERANDS, proof.part(|p| &p.operands))?;
+    let operands = Operands::of(public.shape, placed);
+    if operands.placed() != *placed || sum_of_products(public.shape, &operands) != end.value {
         return Err(VerifyError::Matmuls);
     }
-    let [_, _, _, embed, ..] = operands;
     let embedding = public.embed_operand(&end.point);
-    if embed[0] != embedding {
+    let embed = operands.get(Product::EMBED);
+    if embed.is_some_and(|[own, _]| own != embedding) {
         return Err(VerifyError::Embedding);
-    }
-    let absent = |product: Product| product != Product::EMBED && !product.exists(public.shape);
-    let nothing = [SecureField::default(); 2];
-    let mut own = PRODUCTS.iter().zip(operands);
-    if own.any(|(p, own)| absent(*p) && *own != nothing) {
-        return Err(VerifyError::Matmuls);
     }
     Ok(Matmuls {
         claim,
         point: end.point,
-        operands: *operands,
+        operands,
         embedding,
     })
 }
@@ -473,23 +471,19 @@ pub fn sum_of_products(shape: &Shape, operands: &Operands) -> SecureField {
     let value = |product: Product, [a, b]: [SecureField; 2]| {
         instance_scale(variables, product.variables(shape) as usize) * a * b
     };
-    let own = PRODUCTS.into_iter().zip(operands);
-    own.map(|(product, operands)| value(product, *operands)).sum()
+    operands.iter().map(|(product, own)| value(*product, *own)).sum()
 }
 
 /// Random weights of the weighted products in the claim on the weights.
-pub fn weight_families(transcript: &mut Transcript) -> [SecureField; WEIGHTED.len()] {
-    families_of(transcript.challenge(FAMILIES))
+pub fn weight_families(shape: &Shape, transcript: &mut Transcript) -> Vec<(Product, SecureField)> {
+    families_of(shape, transcript.challenge(FAMILIES))
 }
 
 /// Value of the claim on the weights.
-pub fn weight_claim(operands: &Operands, families: &[SecureField; WEIGHTED.len()]) -> SecureField {
-    let values = PRODUCTS
-        .iter()
-        .zip(operands)
-        .filter(|(p, _)| WEIGHTED.contains(p))
-        .map(|(_, [_, v])| *v);
-    values
-        .zip(families)
-        .fold(SecureField::default(), |sum, (v, f)| sum + v * *f)
+pub fn weight_claim(operands: &Operands, families: &[(Product, SecureField)]) -> SecureField {
+    let value = |(product, family): &(Product, SecureField)| {
+        let [_, weights] = operands.get(*product).unwrap_or_default();
+        weights * *family
+    };
+    families.iter().map(value).sum()
 }

@@ -7,6 +7,7 @@ use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::mle::{eq_table, Corners};
 use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::scalar::Scalar;
 use tessera_circuits::shape::Shape;
@@ -29,7 +30,7 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
         points: (0..Points::count(shape)).map(|_| next()).collect(),
         accumulators: next(),
         products: (0..shape.product_variables()).map(|_| next()).collect(),
-        operands: std::array::from_fn(|_| [next(), next()]),
+        operands: Operands::of(shape, &std::array::from_fn(|_| [next(), next()])),
         family: next(),
         chi: next(),
         linear: (0..linear_variables(shape)).map(|_| next()).collect(),
@@ -37,7 +38,8 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
 }
 
 /// Inputs one after the other, in the order in which [`inputs`] asks for them.
-pub fn in_order<K: Copy>(inputs: &Inputs<K>) -> Vec<K> {
+pub fn in_order<K: Scalar>(inputs: &Inputs<K>) -> Vec<K> {
+    let operands = inputs.operands.placed();
     let leaves = inputs
         .leaves
         .iter()
@@ -51,7 +53,7 @@ pub fn in_order<K: Copy>(inputs: &Inputs<K>) -> Vec<K> {
     let products = front
         .chain([&inputs.accumulators])
         .chain(&inputs.products)
-        .chain(inputs.operands.as_flattened());
+        .chain(operands.as_flattened());
     products
         .chain([&inputs.family, &inputs.chi])
         .chain(&inputs.linear)
@@ -118,7 +120,7 @@ pub fn calculate<K: Scalar>(
     [bands, units]: &[Vec<K>; 2],
 ) -> Results<K> {
     let [columns, _] = opened(key, shape);
-    let (families, matrices) = (families_of(inputs.family), (columns.bands(), columns.log_band()));
+    let (families, matrices) = (families_of(shape, inputs.family), (columns.bands(), columns.log_band()));
     with_claims(key, shape, statement, inputs, |public, batch| Results {
         embedding: public.embed_operand(&inputs.products),
         value: batch.value,
@@ -137,7 +139,7 @@ pub fn coefficients(
     inputs: &Inputs,
 ) -> [Vec<SecureField>; 2] {
     let [columns, _] = opened(key, shape);
-    let families = families_of(inputs.family);
+    let families = families_of(shape, inputs.family);
     with_claims(key, shape, statement, inputs, |public, batch| {
         [
             public.band_coefficients(&inputs.products, &families, columns.bands(), columns.log_band()),

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::ops::PLACES;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_circuits::wiring::Points;
@@ -66,10 +66,14 @@ impl Plan {
         ];
         let mut bytes = [key.id()?.0, key.tables_root, key.weights_root].concat();
         bytes.extend(numbers.iter().flat_map(|number| (*number as u32).to_be_bytes()));
-        bytes.extend(PRODUCTS.map(|product| match product.exists(shape) {
-            true => product.variables(shape) as u8,
-            false => NONE,
-        }));
+        let mut variables = [NONE; PLACES];
+        for own in shape.products() {
+            let place = variables.get_mut(own.product.index());
+            place
+                .into_iter()
+                .for_each(|place| *place = own.variables.map_or(NONE, |v| v as u8));
+        }
+        bytes.extend(variables);
         bytes.extend(trees.iter().map(|tree| tree.log_leaves() as u8));
         Ok(bytes)
     }

@@ -3,6 +3,7 @@
 use crate::air::lookups::Relation;
 use crate::claims::LinearClaim;
 use crate::model::ModelConfig;
+use crate::ops::Operands;
 use crate::scalar::Scalar;
 use crate::shape::{Instance, Product, Rows, Shape};
 use crate::sizes::Sizes;
@@ -48,16 +49,15 @@ pub struct Finals<'a, K> {
     pub shape: &'a Shape,
     /// The point of the sumcheck.
     pub point: &'a [K],
-    /// The last evaluations of both factors of every product.
-    pub operands: &'a [[K; 2]],
+    /// The last evaluations of both factors of the products that the chunk has.
+    pub operands: &'a Operands<K>,
 }
 
 impl<'a, K: Scalar> Finals<'a, K> {
     /// The point of a product and the evaluations of its factors; `None` if the chunk has no such product.
     pub fn of(&self, product: Product) -> Option<(&'a [K], [K; 2])> {
         let at = suffix(self.point, product.variables(self.shape));
-        let own = self.operands.get(product.index()).copied()?;
-        product.exists(self.shape).then_some((at, own))
+        Some((at, self.operands.get(product)?))
     }
 
     /// The claims on a product, in its place; none if the chunk has no such product.

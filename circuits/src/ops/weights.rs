@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use crate::scalar::Scalar;
 
-use super::WEIGHTED;
 use crate::mle::{eq_table, Corners};
 use crate::model::TILE_LOG;
+use crate::shape::Product;
 use crate::wiring::{suffix, Public};
 
 /// Coefficients of the bands of a matrix: the first band, what all of them have, and what is that of their rows and of their columns.
@@ -19,12 +19,12 @@ struct BandMatrix<K> {
 
 impl<K: Scalar> Public<'_, K> {
     /// Coefficients of `bands` of `2^log_band` tiles, among which are those of the chunk, in the claim on the weights,
-    /// `sum_B gamma_B B~(local point) = sum_f families[f] V_f` where `V_f` is the second final evaluation of weighted product
-    /// `f`. Rows of tiles must be made of such bands.
+    /// `sum_B gamma_B B~(local point) = sum_f families[f] V_f` where `V_f` is the second final evaluation of the weighted
+    /// product `f`. Rows of tiles must be made of such bands.
     pub fn band_coefficients(
         &self,
         point: &[K],
-        families: &[K; WEIGHTED.len()],
+        families: &[(Product, K)],
         bands: Range<usize>,
         log_band: u32,
     ) -> Vec<K> {
@@ -47,7 +47,7 @@ impl<K: Scalar> Public<'_, K> {
     pub fn band_extension(
         &self,
         point: &[K],
-        families: &[K; WEIGHTED.len()],
+        families: &[(Product, K)],
         (bands, log_band): (Range<usize>, u32),
         at: &[K],
     ) -> K {
@@ -65,25 +65,22 @@ impl<K: Scalar> Public<'_, K> {
     fn band_matrices(
         &self,
         point: &[K],
-        families: &[K; WEIGHTED.len()],
+        families: &[(Product, K)],
         first_band: usize,
         log_band: u32,
     ) -> Vec<BandMatrix<K>> {
         let mut matrices = Vec::new();
-        let tables = WEIGHTED.map(|product| {
+        let table = |product: Product| {
             let at = suffix(point, product.variables(self.shape));
             eq_table(at.get(..at.len().saturating_sub(TILE_LOG as usize)).unwrap_or(at))
-        });
+        };
+        let tables: Vec<_> = families.iter().map(|(product, _)| table(*product)).collect();
         for m in self.shape.matmuls() {
             let Some((product, lead)) = self.shape.product_of(m.kind, m.layer) else {
                 continue;
             };
-            let own = WEIGHTED
-                .iter()
-                .zip(families)
-                .zip(&tables)
-                .find(|((w, _), _)| **w == product);
-            let Some(((_, family), table)) = own else {
+            let mut own = families.iter().zip(&tables);
+            let Some(((_, family), table)) = own.find(|((own, _), _)| *own == product) else {
                 continue;
             };
             let out = self.points.out(m.out_log);

@@ -23,8 +23,7 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
-use tessera_circuits::ops::WEIGHTED;
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{Product, Shape};
 use tessera_circuits::statement::{Statement, StatementError};
 use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
 use tessera_circuits::trees::{lookup_trees, LookupTree};
@@ -419,7 +418,7 @@ fn unchecked(
         matmul::prove(&public, columns, weights, &opened, &mut transcript)
     });
     watch.read("matmuls", matmuls.traffic);
-    let families = weight_families(&mut transcript);
+    let families = weight_families(shape, &mut transcript);
 
     // Linear claims.
     let (batch, linear) = watch.phase("claims", || {
@@ -470,7 +469,7 @@ fn linear_claims(
     matmuls: &PrecomputedMatmuls,
 ) -> Vec<LinearClaim> {
     let mut claims = public.trace_claims(matmuls.proof.claim);
-    claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    claims.extend(public.operand_claims(&matmuls.point, &matmuls.operands));
     let powers = public.powers();
     for (tree, leaf) in trees.iter().zip(&lookups.claims) {
         claims.extend(tree.claim(&powers, relations, leaf));
@@ -508,7 +507,7 @@ fn open(
     model: &ProverModel<'_>,
     public: &Public<'_>,
     columns: OpenedColumns,
-    families: &[SecureField; WEIGHTED.len()],
+    families: &[(Product, SecureField)],
     matmuls: &mut PrecomputedMatmuls,
     (units, activations): (&UnitClaim<'_>, &mut Activations<'_>),
     transcript: &mut Transcript,

@@ -14,7 +14,7 @@ use tessera_circuits::air::requant;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
 use tessera_circuits::ops::ff;
-use tessera_circuits::ops::{Operands, PRODUCTS};
+use tessera_circuits::ops::{Operands, PLACES};
 use tessera_circuits::shape::Part;
 use tessera_circuits::shape::Product;
 use tessera_circuits::wiring::{suffix, Public};
@@ -38,6 +38,8 @@ type K = SecureField;
 /// The matmuls, proved: what the aggregator is given instead of the weights.
 pub struct PrecomputedMatmuls {
     pub proof: MatmulProof,
+    /// The last evaluations of the factors of the products that the chunk has.
+    pub operands: Operands,
     /// End point of the sumcheck.
     pub point: Vec<K>,
     /// `B~(local point)` of every opened band, for the opening.
@@ -58,8 +60,8 @@ const TASK_BANDS: usize = 64;
 /// What makes the factor tables of a product, of the columns and of the bound bands.
 type Make = fn(&Factors<'_>, &[Elements]) -> (Factor, Factor);
 
-/// By product, in the order of [`PRODUCTS`].
-const MAKERS: [(Product, Make); PRODUCTS.len()] = [
+/// By product.
+const MAKERS: [(Product, Make); PLACES] = [
     (Product::NORM, |own, tables| own.weighted(Product::NORM, tables)),
     (Product::ATT, |own, tables| own.weighted(Product::ATT, tables)),
     (Product::FF, |own, tables| own.weighted(Product::FF, tables)),
@@ -103,36 +105,32 @@ pub fn prove(
     let tiles = TileRange::new(tiles, opened.tiles());
     let point = suffix(&public.points.out, opened.log_band() + TILE_LOG);
     let (tables, traffic) = bind_bands(&tiles, point, message_bytes(opened));
-    let instances: Vec<Instance<Factor>> = MAKERS
-        .into_iter()
-        .map(|(product, make)| Instance {
-            pairs: vec![match product.exists(public.shape) {
-                true => make(&witness, &tables),
-                false => entries((vec![K::zero()], vec![K::zero()])),
-            }],
-            variables: product.variables(public.shape) as usize,
-        })
-        .collect();
+    let own = MAKERS.iter().filter(|(product, _)| product.exists(public.shape));
+    let instances = own.clone().map(|(product, make)| Instance {
+        pairs: vec![make(&witness, &tables)],
+        variables: product.variables(public.shape) as usize,
+    });
+    let instances: Vec<Instance<Factor>> = instances.collect();
     let claim = instances.iter().flat_map(|i| &i.pairs).map(|(a, b)| a.inner(b)).sum();
     debug_assert_eq!(
         instances.iter().map(|i| i.variables).max(),
         Some(public.shape.product_variables() as usize)
     );
     let proved = sumcheck::prove(MATMULS, claim, instances, transcript);
-    let mut operands: Operands = [[K::zero(); 2]; PRODUCTS.len()];
-    for (operand, finals) in operands.iter_mut().zip(&proved.finals) {
-        let (a, b) = finals[0];
-        *operand = [a, b];
-    }
-    transcript.send(OPERANDS, &operands);
+    let finals = proved.finals.iter().map(|finals| finals[0]);
+    let operands = own.zip(finals).map(|((product, _), (a, b))| (*product, [a, b]));
+    let operands = Operands::new(operands.collect());
+    let placed = operands.placed();
+    transcript.send(OPERANDS, &placed);
     let band_values = band_values(&tables, suffix(&proved.point, TILE_LOG));
     let proof = MatmulProof {
         claim,
         sumcheck: proved.proof,
-        operands,
+        operands: placed,
     };
     PrecomputedMatmuls {
         proof,
+        operands,
         point: proved.point,
         band_values,
         memory: tables,

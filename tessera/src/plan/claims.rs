@@ -6,7 +6,7 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
 use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams};
-use tessera_circuits::ops::PRODUCTS;
+use tessera_circuits::ops::Operands;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
@@ -67,7 +67,7 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
         .map(|i| element((1 << 20) + i))
         .collect();
     let mut claims = public.trace_claims(SecureField::zero());
-    claims.extend(public.operand_claims(&point, &[[SecureField::zero(); 2]; PRODUCTS.len()]));
+    claims.extend(public.operand_claims(&point, &Operands::of(shape, &Default::default())));
     let relations = Relations::dummy(&shape.config.relations());
     for (t, tree) in trees.iter().enumerate() {
         let leaf = LeafClaim {

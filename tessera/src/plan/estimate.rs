@@ -4,7 +4,6 @@
 use tessera_circuits::air::tables;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
-use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::lookup_trees;
@@ -219,7 +218,11 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
         .commitment
         .columns_of(&chunk.tiles(model.config), model.config.band_log());
     let sums = BAND_SUMS * opened.bands().len() as u64;
-    let products = PRODUCTS.iter().map(|p| (2 * SECURE) << p.variables(shape)).collect();
+    let products = shape
+        .products()
+        .iter()
+        .map(|own| (2 * SECURE) << own.variables.unwrap_or(0))
+        .collect();
     let committed = base + trace.committed();
     let matmuls = committed + reading + sums + copied(products);
 

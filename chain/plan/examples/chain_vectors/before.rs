@@ -1,7 +1,7 @@
 //! All that is said before the opening.
 
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::ops::{Operands, PRODUCTS};
+use tessera_circuits::ops::{Operands, Placed, PLACES};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::trees::lookup_trees;
@@ -37,7 +37,7 @@ pub struct Before<'a> {
 }
 
 /// The end point of the products, the challenge of the families, and what the claim on the weights is made of.
-type Products = (Vec<K>, K, (Operands, [K; 6]));
+type Products = (Vec<K>, K, K);
 
 /// No product.
 const NONE: u8 = 255;
@@ -66,14 +66,12 @@ impl Before<'_> {
         let trees: Vec<u8> = self.trees().iter().map(|log| *log as u8).collect();
         data.put("trees", &[&[trees.len() as u8], &trees[..]].concat());
         data.put("coordinates", &(Points::count(self.shape) as u16).to_be_bytes());
-        let variables = PRODUCTS.map(|p| {
-            if p.exists(self.shape) {
-                p.variables(self.shape) as u8
-            } else {
-                NONE
-            }
-        });
-        data.put("variables", &variables);
+        let variables = self
+            .shape
+            .products()
+            .iter()
+            .map(|own| own.variables.map_or(NONE, |v| v as u8));
+        data.put("variables", &variables.collect::<Vec<_>>());
         data.put("linear", &[linear_variables(self.shape) as u8]);
         let clips = &own.statistics.clips;
         let counts = [statement.prompt.len(), statement.output.len(), clips.len()];
@@ -159,7 +157,7 @@ impl Before<'_> {
             .collect::<Option<_>>()?;
         let (leaves, roots) = gkr::verify(&self.trees(), Unread::of(&trees), &mut t).ok()?;
         let points = t.challenges(POINTS, Points::count(self.shape));
-        let (end, families, operands) = self.products(&mut data, &mut t)?;
+        let (end, families, weights) = self.products(&mut data, &mut t)?;
         let chi = t.challenge(CLAIMS);
         let (claimed, linear) = (
             data.element()?,
@@ -175,12 +173,7 @@ impl Before<'_> {
         answer.extend(bytes_of(&[roots]));
         answer.extend(bytes_of(&points));
         answer.extend(bytes_of(&end));
-        answer.extend(bytes_of(&[
-            families,
-            weight_claim(&operands.0, &operands.1),
-            chi,
-            claimed,
-        ]));
+        answer.extend(bytes_of(&[families, weights, chi, claimed]));
         answer.extend(bytes_of(&last.point));
         answer.extend(bytes_of(&[last.value]));
         data.0.is_empty().then_some(answer)
@@ -190,17 +183,17 @@ impl Before<'_> {
     fn products(&self, data: &mut Reader<'_>, t: &mut Transcript) -> Option<Products> {
         let variables = self.shape.product_variables() as usize;
         let (claim, proof) = (data.element()?, rounds(data, variables)?);
-        let values = data.elements(2 * PRODUCTS.len())?;
-        let operands: Operands = values.as_chunks().0.try_into().ok()?;
+        let values = data.elements(2 * PLACES)?;
+        let placed: Placed = values.as_chunks().0.try_into().ok()?;
+        let operands = Operands::of(self.shape, &placed);
         let end = sumcheck::verify(MATMULS, claim, variables, Unread::of(&proof), t).ok()?;
-        let mut own = PRODUCTS.into_iter().zip(operands);
-        let other = |p: tessera_circuits::shape::Product, values| !p.exists(self.shape) && values != [K::default(); 2];
-        if sum_of_products(self.shape, &operands) != end.value || own.any(|(p, values)| other(p, values)) {
+        if sum_of_products(self.shape, &operands) != end.value || operands.placed() != placed {
             return None;
         }
-        t.send(OPERANDS, &operands);
-        let families = weight_families(t);
-        Some((end.point, families[0], (operands, families)))
+        t.send(OPERANDS, &placed);
+        let families = weight_families(self.shape, t);
+        let (_, first) = *families.first()?;
+        Some((end.point, first, weight_claim(&operands, &families)))
     }
 
     pub fn cases(&self, own: &ChunkProof, random: &mut Random) {

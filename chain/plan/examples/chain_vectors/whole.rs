@@ -6,8 +6,9 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, LinearClaim};
 use tessera_circuits::model::MIN_ROWS_LOG;
-use tessera_circuits::ops::WEIGHTED;
+use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
+use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr;
@@ -78,7 +79,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         &mut t,
     )?;
     t.send(OPERANDS, &own.matmuls.operands);
-    let families = weight_families(&mut t);
+    let families = weight_families(public.shape, &mut t);
     opening_of(
         key,
         (proof, own),
@@ -104,14 +105,15 @@ fn opening_of(
     key: &ModelKey,
     (whole_proof, own): (&Proof, &ChunkProof),
     public: &Public<'_>,
-    (products, families): (&[K], &[K; WEIGHTED.len()]),
+    (products, families): (&[K], &[(Product, K)]),
     lookup_claims: Vec<LinearClaim>,
     (t, random): (&mut Transcript, &mut Random),
 ) -> Result<(), Failure> {
     let (shape, whole) = (public.shape, Chunk::whole(key.config.layers));
     let params = CommitmentParams::of_activations(shape, &key.weights);
+    let operands = Operands::of(shape, &own.matmuls.operands);
     let mut claims = public.trace_claims(own.matmuls.claim);
-    claims.extend(public.operand_claims(products, &own.matmuls.operands));
+    claims.extend(public.operand_claims(products, &operands));
     claims.extend(lookup_claims);
     let batch = batch(claims, t.challenge(CLAIMS));
     let before = Before {
@@ -133,7 +135,7 @@ fn opening_of(
         columns,
         gamma: &public.band_coefficients(products, families, columns.bands(), columns.log_band()),
         point: &public.local_point(products, columns.log_band()),
-        value: weight_claim(&own.matmuls.operands, families),
+        value: weight_claim(&operands, families),
     };
     let activations = Claim {
         commitment: Commitment {

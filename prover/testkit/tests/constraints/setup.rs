@@ -313,9 +313,9 @@ impl Case {
 
     /// All linear claims with these statistics.
     pub fn claims_with(&self, statistics: &Statistics) -> Vec<LinearClaim> {
-        let (public, proof) = (self.public(statistics), &self.matmuls.proof);
-        let mut claims = public.trace_claims(proof.claim);
-        claims.extend(public.operand_claims(&self.matmuls.point, &proof.operands));
+        let (public, matmuls) = (self.public(statistics), &self.matmuls);
+        let mut claims = public.trace_claims(matmuls.proof.claim);
+        claims.extend(public.operand_claims(&matmuls.point, &matmuls.operands));
         claims
     }
 

@@ -7,7 +7,6 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::ModelConfig;
-use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{lookup_trees, LookupTree};
 use tessera_circuits::wiring::{Points, Public};
@@ -76,9 +75,8 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
         &mut transcript,
     )
     .expect("as many rounds");
-    own.matmuls.operands = [[K::zero(); 2]; PRODUCTS.len()];
-    let embed = PRODUCTS.iter().position(|product| *product == Product::EMBED);
-    own.matmuls.operands[embed.expect("an embedding")][0] = public.embed_operand(&end.point);
+    own.matmuls.operands = Default::default();
+    own.matmuls.operands[Product::EMBED.index()][0] = public.embed_operand(&end.point);
     own.linear = zeros(linear_variables(&shape));
     proof
 }

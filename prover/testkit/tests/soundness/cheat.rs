@@ -18,7 +18,7 @@ use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG, TILE_LOG};
-use tessera_circuits::ops::{Operands, PRODUCTS, WEIGHTED};
+use tessera_circuits::ops::{Operands, Placed};
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -102,11 +102,11 @@ fn free_matmuls(
     let (tables, traffic) = bind_bands(&TileRange::new(tiles, opened.tiles()), out, 0);
     let band_values = band_values(&tables, suffix(&point, TILE_LOG));
     // The weights are honest.
-    let mut operands: Operands = Default::default();
-    for (at, product) in PRODUCTS.iter().enumerate() {
-        let families = WEIGHTED.map(|w| K::from(u32::from(w == *product)));
+    let mut operands: Placed = Default::default();
+    for product in public.shape.weighted() {
+        let families = [(product, K::one())];
         let gamma = public.band_coefficients(&point, &families, opened.bands(), opened.log_band());
-        operands[at][1] = gamma
+        operands[product.index()][1] = gamma
             .iter()
             .zip(&band_values)
             .fold(K::zero(), |sum, (g, v)| sum + *g * *v);
@@ -122,7 +122,7 @@ fn free_matmuls(
     operands[embed][0] = public.embed_operand(&point);
     let scale = |product: Product| instance_scale(variables, product.variables(public.shape) as usize);
     if free == Rounds::Embedding {
-        for claim in &public.operand_claims(&point, &operands) {
+        for claim in &public.operand_claims(&point, &Operands::of(public.shape, &operands)) {
             let (product, side) = match claim.name {
                 "normed state" => (norms.next().expect("an instance"), 0),
                 other => operand_of(other),
@@ -131,8 +131,12 @@ fn free_matmuls(
         }
         operands[embed] = [K::one(), K::zero()];
     }
-    let ends = PRODUCTS.iter().zip(&operands);
-    let rest = value - ends.map(|(p, [a, b])| scale(*p) * *a * *b).sum::<K>();
+    let ends = public
+        .shape
+        .products()
+        .iter()
+        .map(|own| (own.product, operands[own.product.index()]));
+    let rest = value - ends.map(|(p, [a, b])| scale(p) * a * b).sum::<K>();
     match free {
         Rounds::Embedding => operands[embed][1] = rest * scale(Product::EMBED).inverse(),
         _ => operands[norm.index()][0] = rest * (scale(norm) * operands[norm.index()][1]).inverse(),
@@ -145,6 +149,7 @@ fn free_matmuls(
     };
     PrecomputedMatmuls {
         proof,
+        operands: Operands::of(public.shape, &operands),
         point,
         band_values,
         memory: tables,
@@ -405,7 +410,7 @@ fn linear_claims(
     matmuls: &PrecomputedMatmuls,
 ) -> Vec<LinearClaim> {
     let mut claims = public.trace_claims(matmuls.proof.claim);
-    claims.extend(public.operand_claims(&matmuls.point, &matmuls.proof.operands));
+    claims.extend(public.operand_claims(&matmuls.point, &Operands::of(public.shape, &matmuls.proof.operands)));
     let powers = public.powers();
     for (tree, leaf) in trees.iter().zip(&lookups.claims) {
         claims.push(tree.claim(&powers, relations, leaf).expect("numerators that are one"));
@@ -481,7 +486,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     };
     let opened = opened_columns(key, &chunk, hooks);
     let mut matmuls = prove_matmuls(model, hooks, &public, &columns, &opened, &mut transcript);
-    let families = weight_families(&mut transcript);
+    let families = weight_families(&shape, &mut transcript);
 
     let claims = || linear_claims(&public, &trees, &relations, &lookups, &matmuls);
     (hooks.broken_claims)(&|| broken(claims(), &columns));
@@ -499,7 +504,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let small = of_elements(&committed);
     let activations = Activations::commit(Suite::default(), &shape, &small, params);
     root = *activations.units.root();
-    let operands = matmuls.proof.operands;
+    let operands = Operands::of(&shape, &matmuls.proof.operands);
     let weights = BandClaim {
         opened,
         gamma: public.band_coefficients(&matmuls.point, &families, opened.bands(), opened.log_band()),

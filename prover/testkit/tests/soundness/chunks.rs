@@ -7,7 +7,6 @@ use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::LAYER_KINDS;
 use tessera_circuits::ops::stream;
-use tessera_circuits::ops::PRODUCTS;
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statistics::StatisticsError;
@@ -96,8 +95,8 @@ fn a_chunk_without_embedding_has_no_embedding_operands() {
         matmuls: Rounds::Embedding,
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Embedding);
-    // The factor of the tokens is the public one. A weight is then worth nothing, and is that of no tile.
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
+    // Nor is one of them allowed beside the public factor of the tokens, which is zero.
     let hooks = Hooks {
         input: Some(&lie),
         matmuls: Rounds::Embedding,
@@ -107,38 +106,15 @@ fn a_chunk_without_embedding_has_no_embedding_operands() {
     assert_rejected!(scene.attempt(&hooks), VerifyError::Matmuls);
 }
 
-/// Each operand of the embedding alone, in an otherwise honest proof: their product is still zero.
-#[test]
-fn both_embedding_operands_are_zero() {
-    let scene = Scene::middle();
-    let tokens = Hooks {
-        operands: &|operands| operands[Product::EMBED.index()][0] += K::one(),
-        ..HONEST
-    };
-    assert_rejected!(scene.attempt(&tokens), VerifyError::Embedding);
-    let weights = Hooks {
-        operands: &|operands| operands[Product::EMBED.index()][1] += K::one(),
-        ..HONEST
-    };
-    assert_rejected!(
-        scene.attempt(&weights),
-        VerifyError::Opening(OpeningError::BandClaim {
-            commitment: CommitmentName::Weights
-        })
-    );
-}
-
-/// Operands of products that a chunk does not have: of the head, and of the normed states in limbs that no matmul wants. Each
+/// Operands of products that a chunk does not have: of the embedding, of the head, and of the normed states in limbs that no matmul wants. Each
 /// alone, so that their product is still zero, and with it the sumcheck: what they would claim is a value of no weights.
 #[test]
-fn a_chunk_without_head_has_no_head_operands() {
+fn products_that_a_chunk_does_not_have_have_no_operands() {
     let scene = Scene::middle();
     let shape = scene.shape();
-    let absent = PRODUCTS
-        .into_iter()
-        .filter(|product| *product != Product::EMBED && !product.exists(&shape));
-    let absent: Vec<Product> = absent.collect();
-    assert!(absent.contains(&Product::HEAD));
+    let absent = shape.products().iter().filter(|own| own.variables.is_none());
+    let absent: Vec<Product> = absent.map(|own| own.product).collect();
+    assert!([Product::EMBED, Product::HEAD].iter().all(|own| absent.contains(own)));
     for (product, side) in absent.into_iter().flat_map(|product| [(product, 0), (product, 1)]) {
         let hooks = Hooks {
             operands: &|operands| operands[product.index()][side] += K::one(),

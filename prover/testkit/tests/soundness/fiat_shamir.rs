@@ -19,7 +19,6 @@ use tessera_circuits::air::tables;
 use tessera_circuits::mle::index_eq;
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::ops::stream;
-use tessera_circuits::ops::WEIGHTED;
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::trace::Columns;
@@ -71,8 +70,8 @@ fn operands_are_not_chosen_after_their_weights() {
     let variables = frozen.shape.product_variables() as usize;
     let places = [Product::ATT, Product::FF];
     let [att, mlp] = places.map(|p| instance_scale(variables, p.variables(&frozen.shape) as usize));
-    let family = |product| WEIGHTED.iter().position(|w| *w == product).expect("weights");
-    let [phi, psi] = places.map(|p| frozen.families[family(p)]);
+    let family = |product| frozen.families.iter().find(|(own, _)| *own == product);
+    let [phi, psi] = places.map(|p| family(p).expect("weights").1);
     let operands = &mut messages_mut(&mut forged).matmuls.operands;
     let [[a, b], [c, d]] = places.map(|p| operands[p.index()]);
     // The claims on the two trace operands follow each other: their sum in the batch stays.

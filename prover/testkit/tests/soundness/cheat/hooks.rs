@@ -6,7 +6,7 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::LimbSet;
-use tessera_circuits::ops::Operands;
+use tessera_circuits::ops::Placed;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
@@ -116,7 +116,7 @@ pub struct Hooks<'a> {
     pub tiles: Option<&'a dyn TileSource>,
     pub matmuls: Rounds,
     /// Alters the operands that the matmuls end in, before they are absorbed.
-    pub operands: &'a dyn Fn(&mut Operands),
+    pub operands: &'a dyn Fn(&mut Placed),
     pub linear: Rounds,
     /// Sees which linear claims do not hold of the trace.
     pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),

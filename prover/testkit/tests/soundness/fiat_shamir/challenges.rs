@@ -8,7 +8,7 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch};
 use tessera_circuits::model::MIN_ROWS_LOG;
-use tessera_circuits::ops::{PRODUCTS, WEIGHTED};
+use tessera_circuits::ops::Operands;
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
@@ -48,7 +48,7 @@ pub struct Challenges {
     /// All challenges in the order in which they are drawn, up to the one after the claimed sum.
     pub drawn: Vec<K>,
     pub products: Vec<K>,
-    pub families: [K; WEIGHTED.len()],
+    pub families: Vec<(Product, K)>,
     pub claims: K,
     pub linear: Vec<K>,
     pub relations: Relations,
@@ -104,7 +104,7 @@ impl Challenges {
             shape,
             drawn: Vec::new(),
             products: Vec::new(),
-            families: [K::zero(); WEIGHTED.len()],
+            families: Vec::new(),
             claims: K::zero(),
             linear: Vec::new(),
             relations,
@@ -118,9 +118,9 @@ impl Challenges {
         challenges.products = end.expect("as many rounds as variables").point;
         drawn.extend(&challenges.products);
         t.send(OPERANDS, &matmuls.operands);
-        challenges.families = weight_families(&mut t);
+        challenges.families = weight_families(&challenges.shape, &mut t);
         challenges.claims = t.challenge(CLAIMS);
-        drawn.extend([challenges.families[0], challenges.claims]);
+        drawn.extend([challenges.families[0].1, challenges.claims]);
         let value = challenges.batch(key, proof).value;
         let end = sumcheck::verify(
             CLAIMS,
@@ -153,7 +153,7 @@ impl Challenges {
             columns,
             gamma: &gamma,
             point: &local,
-            value: weight_claim(&own.matmuls.operands, &self.families),
+            value: self.weight_claim(own),
         };
         let params = CommitmentParams::of_activations(&self.shape, &key.weights);
         let batch = self.batch(key, proof);
@@ -186,11 +186,16 @@ impl Challenges {
         }
     }
 
+    /// The value of the claim on the weights that the operands of a proof make.
+    fn weight_claim(&self, own: &ChunkProof) -> K {
+        weight_claim(&Operands::of(&self.shape, &own.matmuls.operands), &self.families)
+    }
+
     pub fn batch(&self, key: &ModelKey, proof: &Proof) -> Batch {
         let public = self.public(key, proof);
         let matmuls = &messages(proof).matmuls;
         let mut claims = public.trace_claims(matmuls.claim);
-        claims.extend(public.operand_claims(&self.products, &matmuls.operands));
+        claims.extend(public.operand_claims(&self.products, &Operands::of(&self.shape, &matmuls.operands)));
         let powers = public.powers();
         for (tree, leaf) in self.trees.iter().zip(&self.leaves) {
             claims.extend(tree.claim(&powers, &self.relations, leaf));
@@ -205,9 +210,9 @@ impl Challenges {
         let public = self.public(key, proof);
         let variables = self.shape.product_variables() as usize;
         let end = walk(own.matmuls.claim, &own.matmuls.sumcheck, &self.products);
-        let products = PRODUCTS.into_iter().zip(own.matmuls.operands);
-        let sum = products.fold(K::zero(), |sum, (product, [a, b])| {
-            sum + instance_scale(variables, product.variables(&self.shape) as usize) * a * b
+        let operands = Operands::of(&self.shape, &own.matmuls.operands);
+        let sum = operands.iter().fold(K::zero(), |sum, (product, [a, b])| {
+            sum + instance_scale(variables, product.variables(&self.shape) as usize) * *a * *b
         });
         ensure(end == sum, "matmuls")?;
         ensure(
@@ -217,8 +222,8 @@ impl Challenges {
         // The openings prove the values of the honest proof, and are the same as there.
         let value = |proof: &Proof| walk(self.batch(key, proof).value, &messages(proof).linear, &self.linear);
         ensure(value(proof) == value(honest), "linear")?;
-        let opened = weight_claim(&original.matmuls.operands, &self.families);
-        ensure(weight_claim(&own.matmuls.operands, &self.families) == opened, "weights")?;
+        let opened = self.weight_claim(original);
+        ensure(self.weight_claim(own) == opened, "weights")?;
         // The sums of the lookups are proved as in the honest proof.
         ensure(own.lookups == original.lookups, "lookups")?;
         let sum = gkr::sum(&own.lookups) - padding(&self.trees) + own.claimed_sum;
