@@ -3,19 +3,21 @@
 #![feature(portable_simd)]
 
 pub mod activations;
-pub mod bind;
 pub mod check;
 pub mod claims;
 pub mod column;
+pub mod device;
+pub mod field;
 pub mod gkr;
 pub mod grind;
 pub mod matmul;
-pub mod multiplicities;
 pub mod opening;
+pub mod scalar;
 pub mod stark;
 mod stopwatch;
 pub mod sumcheck;
 pub mod trace;
+pub mod vectors;
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -46,8 +48,9 @@ use thiserror::Error;
 
 use self::activations::Activations;
 use self::column::Column;
+use self::device::{Device, DeviceError};
+use self::gkr::LookupError;
 use self::matmul::PrecomputedMatmuls;
-use self::multiplicities::multiplicities;
 use self::opening::{Codeword, Committed, CommittedWeights, OpeningProverError, Side};
 use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
@@ -65,6 +68,8 @@ pub struct ProverModel<'a> {
     pub id: ModelId,
     pub quantised: &'a QuantisedModel,
     pub codeword: &'a Codeword,
+    /// The device that proofs are made on; all devices make the same proofs.
+    pub device: &'a dyn Device,
 }
 
 /// A finished proof and how it was made.
@@ -94,8 +99,14 @@ pub enum ProveError {
     Generate(#[from] GenerateError),
     #[error(transparent)]
     Forward(#[from] ForwardError),
+    /// The device could not do its part; another one may.
     #[error(transparent)]
-    Opening(#[from] OpeningProverError),
+    Device(#[from] DeviceError),
+    /// A challenge hit 0 or 1 (probability below 2^-110).
+    #[error("a challenge is degenerate; try again with another statement")]
+    DegeneratePoint,
+    #[error(transparent)]
+    Opening(OpeningProverError),
     #[error(transparent)]
     Stark(#[from] ProveStarkError),
     #[error(transparent)]
@@ -107,6 +118,24 @@ pub enum ProveError {
         (got * 10.0).floor() / 10.0
     )]
     Security { rows: usize, got: f64, min: f64 },
+}
+
+impl From<LookupError> for ProveError {
+    fn from(error: LookupError) -> Self {
+        match error {
+            LookupError::DegeneratePoint => Self::DegeneratePoint,
+            LookupError::Device(error) => Self::Device(error),
+        }
+    }
+}
+
+impl From<OpeningProverError> for ProveError {
+    fn from(error: OpeningProverError) -> Self {
+        match error {
+            OpeningProverError::Device(error) => Self::Device(error),
+            other => Self::Opening(other),
+        }
+    }
 }
 
 /// Continues `prompt` as the options say, or makes a vector of it, and proves in one piece that the model does.
@@ -380,21 +409,23 @@ fn unchecked(
     watch: &mut Stopwatch<'_>,
 ) -> Result<(ChunkProof, Saturations), ProveError> {
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
+    let device = model.device;
     // Commitments before any challenge.
     let params = CommitmentParams::of_activations(shape, &key.weights);
     let suite = key.header.hash_suite;
     let mut transcript = open_transcript(suite, claim.model, &params, statement, chunk, &claim.ends);
     absorb_context(claim.context.as_ref(), &mut transcript);
-    let columns = &run.columns;
+    let columns = &*device.columns(run.columns)?;
     let mut activations = watch.phase("commit activations", || {
         Activations::commit(suite, shape, columns, params)
-    });
+    })?;
     transcript.send(ACTIVATIONS, activations.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
         let tables = (&run.params, shape.config.score_cap());
-        Counted::commit(tables, multiplicities(shape, columns), &twiddles, &mut transcript)
-    });
+        let counts = columns.count(shape)?;
+        Ok::<_, DeviceError>(Counted::commit(tables, counts, &twiddles, &mut transcript))
+    })?;
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
@@ -415,8 +446,8 @@ fn unchecked(
     };
     let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
     let mut matmuls = watch.phase("matmuls", || {
-        matmul::prove(&public, columns, weights, &opened, &mut transcript)
-    });
+        matmul::prove(&public, device, columns, weights, &opened, &mut transcript)
+    })?;
     watch.read("matmuls", matmuls.traffic);
     let families = weight_families(&mut transcript);
 
@@ -424,13 +455,13 @@ fn unchecked(
     let (batch, linear) = watch.phase("claims", || {
         let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
         let batch = batch(claims, transcript.challenge(CLAIMS));
-        let linear = claims::prove(&batch, shape, columns, &mut transcript);
-        (batch, linear)
-    });
+        let linear = claims::prove(&batch, shape, device, columns, &mut transcript)?;
+        Ok::<_, DeviceError>((batch, linear))
+    })?;
 
     // Weights and activations.
     let (opening, traffic) = watch.phase("open", || {
-        let units = UnitClaim::of(shape, &batch, &linear.point, &activations);
+        let units = UnitClaim::of(shape, &batch, &linear.point, &activations)?;
         open(
             model,
             &public,
@@ -485,13 +516,18 @@ struct UnitClaim<'a> {
 }
 
 impl<'a> UnitClaim<'a> {
-    fn of(shape: &Shape, batch: &Batch, point: &'a [SecureField], activations: &Activations<'_>) -> Self {
+    fn of(
+        shape: &Shape,
+        batch: &Batch,
+        point: &'a [SecureField],
+        activations: &Activations<'_>,
+    ) -> Result<Self, DeviceError> {
         let local_point = suffix(point, MIN_ROWS_LOG);
-        Self {
+        Ok(Self {
             gamma: unit_coefficients(shape, batch, point),
             local_point,
-            values: activations.unit_values(local_point),
-        }
+            values: activations.unit_values(local_point)?,
+        })
     }
 
     /// The claim with the activations that it is about, as they are opened.

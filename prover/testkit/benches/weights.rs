@@ -13,8 +13,8 @@ use tessera_model::forward::ForwardState;
 use tessera_model::tiles::{planes, tile_bytes, TileSource};
 use tessera_model::weights::PackedWeights;
 use tessera_model::QuantisedModel;
-use tessera_prover::matmul::bind_bands;
 use tessera_prover::opening::combine_columns;
+use tessera_prover::vectors::bands::bind_bands;
 use tessera_testkit::{fixture_size_config, processor_time, random_ids, random_model};
 
 const RUNS: usize = 5;

@@ -17,9 +17,9 @@ use tessera_float::{GROUP_ROWS, LOGITS};
 use tessera_kernels::hashes::leaf_bytes;
 use tessera_model::tiles::tile_bytes;
 use tessera_model::weights::Residency;
-use tessera_prover::gkr;
-use tessera_prover::gkr::field::SIMD_LANES;
+use tessera_prover::field::SIMD_LANES;
 use tessera_prover::opening::Tree;
+use tessera_prover::vectors::layers::arena_bytes;
 use tessera_quantise::comparison::comparison_bytes;
 use tessera_quantise::feedback_bytes;
 
@@ -240,7 +240,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let matmuls = committed + reading + sums + copied(products);
 
     let trees = lookup_trees(shape);
-    let arena = trees.iter().map(gkr::arena_bytes).max().unwrap_or(0);
+    let arena = trees.iter().map(arena_bytes).max().unwrap_or(0);
     let lookups = committed + idle + arena;
 
     // The sums of the first pass become the message of the second.

@@ -77,7 +77,7 @@ pub fn told<'a>(hooks: &Hooks<'_>, own: Activations<'a>, claim: &Claim<'_>) -> T
     let (mut gamma, mut local) = (claim.gamma.to_vec(), claim.local.to_vec());
     (hooks.gamma)(&mut gamma);
     (hooks.local)(&mut local);
-    let mut values = own.unit_values(&local);
+    let mut values = own.unit_values(&local).expect("values");
     (hooks.unit_values)(&gamma, &mut values);
     let unit = gamma.iter().position(|g| !g.is_zero()).expect("a unit with a claim");
     let by = match hooks.fit {

@@ -1,0 +1,113 @@
+//! A commitment whose codewords and tree are in memory.
+
+use std::sync::Arc;
+
+use num_traits::Zero;
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use tessera_verifier::opening::circle::{circle_fibre, line_coordinate};
+use tessera_verifier::opening::merkle::{hash_base_leaf, Digest};
+use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns, FIBRE};
+use tessera_verifier::suite::Suite;
+
+use crate::opening::merkle::path;
+use crate::opening::{Committed, OpeningProverError, Twiddles};
+use tessera_kernels::table::Table;
+
+/// Columns with their codewords.
+pub(super) struct Codewords {
+    params: CommitmentParams,
+    /// The messages of all columns, the last one filled with zeros.
+    messages: Vec<Vec<BaseField>>,
+    codewords: Vec<Vec<BaseField>>,
+    /// The tree, leaves first.
+    levels: Vec<Vec<Digest>>,
+}
+
+impl Codewords {
+    /// Commits to cells that fill the columns one after the other.
+    pub fn commit(suite: Suite, mut cells: Vec<BaseField>, params: CommitmentParams) -> Self {
+        cells.resize(params.columns() << params.log_message, BaseField::zero());
+        let messages: Vec<Vec<BaseField>> = cells.chunks(1 << params.log_message).map(<[_]>::to_vec).collect();
+        let encode = |message: &Vec<BaseField>| encode(message, params.log_codeword(), params.log_codeword());
+        let codewords: Vec<Vec<BaseField>> = messages.iter().map(encode).collect();
+        let mut own = Self {
+            params,
+            messages,
+            codewords,
+            levels: Vec::new(),
+        };
+        let leaves = (0..1 << params.log_leaves()).map(|leaf| hash_base_leaf(suite, &own.leaf(leaf)));
+        let mut levels: Vec<Vec<Digest>> = vec![leaves.collect()];
+        while let Some(last) = levels.last().filter(|last| last.len() > 1) {
+            let parents = last.chunks(2).map(|pair| suite.node(&pair[0], &pair[1]));
+            let parents = parents.collect();
+            levels.push(parents);
+        }
+        own.levels = levels;
+        own
+    }
+
+    /// The fibre of every column in a leaf.
+    fn leaf(&self, leaf: usize) -> Vec<BaseField> {
+        let fibre = |codeword: &Vec<BaseField>| codeword[leaf * FIBRE..][..FIBRE].to_vec();
+        self.codewords.iter().flat_map(fibre).collect()
+    }
+}
+
+/// The codeword of a message on a domain of `2^log` points, which are those of the circle if the domain is as large as the `whole`
+/// codeword, and points of the line after a fold. The value at `t` is `f0 + t f1`, where the coefficients of `f0` and `f1` are the even
+/// and the odd ones, and `f0`, `f1` have the same value at `-t`, its neighbour.
+fn encode(message: &[BaseField], log: u32, whole: u32) -> Vec<BaseField> {
+    if let [constant] = message {
+        return vec![*constant; 1 << log];
+    }
+    let half = |odd: usize| {
+        let coefficients: Vec<BaseField> = message.iter().skip(odd).step_by(2).copied().collect();
+        encode(&coefficients, log - 1, whole)
+    };
+    let pairs = half(0).into_iter().zip(half(1)).enumerate();
+    let values = pairs.flat_map(|(j, (f0, f1))| {
+        let t = match log == whole {
+            true => circle_fibre(log - 1, j),
+            false => line_coordinate(log, 2 * j),
+        };
+        [f0 + t * f1, f0 - t * f1]
+    });
+    values.collect()
+}
+
+impl Committed for Codewords {
+    fn params(&self) -> &CommitmentParams {
+        &self.params
+    }
+
+    fn root(&self) -> &Digest {
+        &self.levels[self.levels.len() - 1][0]
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        Arc::new(Twiddles::new(self.params.log_message, self.params.log_blowup))
+    }
+
+    fn combine(&mut self, _: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
+        let entry = |z: usize| -> SecureField {
+            let terms = self.messages.iter().zip(weights).map(|(column, w)| *w * column[z]);
+            terms.sum()
+        };
+        let folded = (0..1 << (self.params.log_message - 1)).map(|z| {
+            let [even, odd] = [2 * z, 2 * z + 1].map(entry);
+            even + fold * (odd - even)
+        });
+        Table::from(&folded.collect::<Vec<_>>()[..])
+    }
+
+    fn open(&mut self, _: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
+        Ok(LeafOpening {
+            values: leaves.iter().flat_map(|leaf| self.leaf(*leaf)).collect(),
+            path: path(leaves, self.params.log_leaves(), |level, index| {
+                self.levels[level][index]
+            }),
+        })
+    }
+}
