@@ -60,7 +60,12 @@ impl Committed for Activations<'_> {
         self.committed.twiddles()
     }
 
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError> {
         self.committed.combine(columns, weights, fold)
     }
 

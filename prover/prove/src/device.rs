@@ -19,10 +19,8 @@ pub use tessera_kernels::device::DeviceError;
 
 use crate::column::Column;
 use crate::field::{pack, unpack, Packed, SIMD_LANES};
-use crate::opening::Committed;
+use crate::opening::{Codeword, Committed, OpeningProverError};
 use std::ops::Range;
-use tessera_kernels::table::Table as Pages;
-use tessera_kernels::weights::Elements;
 
 type K = SecureField;
 
@@ -36,7 +34,7 @@ pub trait Device: Send + Sync {
 
     /// Reads the tiles once and sums every band: `t_B(x) = sum_(d, y) B(d, x, y) eq(point, (d, y))`, where `x` is the lane and
     /// `d` the tile in the band. A point of six coordinates has bands of one tile, and each further coordinate doubles them.
-    /// The handle may hold memory for `room` bytes, which [`Bands::into_memory`] then returns.
+    /// [`Bands::into_committed`] will need `room` bytes for the message of the opened columns.
     fn bands(
         &self,
         tiles: &dyn TileSource,
@@ -136,8 +134,13 @@ pub trait Bands: Send + Sync {
     /// `B~(d, point, y)` of every band.
     fn values(&self, point: &[K]) -> Result<Vec<K>, DeviceError>;
 
-    /// Memory of the host that other tables can have now.
-    fn into_memory(self: Box<Self>) -> Pages<Elements>;
+    /// Makes the weights ready to be opened, in place of their sums: all tiles of `source`, which were committed to with this
+    /// codeword.
+    fn into_committed<'a>(
+        self: Box<Self>,
+        source: &'a dyn TileSource,
+        codeword: &'a Codeword,
+    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError>;
 }
 
 /// A table of a product, as the host has made it.

@@ -48,10 +48,10 @@ use thiserror::Error;
 
 use self::activations::Activations;
 use self::column::Column;
-use self::device::{Device, DeviceError};
+use self::device::{Bands, Device, DeviceError};
 use self::gkr::LookupError;
 use self::matmul::PrecomputedMatmuls;
-use self::opening::{Codeword, Committed, CommittedWeights, OpeningProverError, Side};
+use self::opening::{Codeword, Committed, OpeningProverError, Side};
 use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
 use self::trace::{statistics, Source};
@@ -445,7 +445,7 @@ fn unchecked(
         points: &points,
     };
     let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
-    let mut matmuls = watch.phase("matmuls", || {
+    let (matmuls, bands) = watch.phase("matmuls", || {
         matmul::prove(&public, device, columns, weights, &opened, &mut transcript)
     })?;
     watch.read("matmuls", matmuls.traffic);
@@ -467,7 +467,7 @@ fn unchecked(
             &public,
             opened,
             &families,
-            &mut matmuls,
+            (&matmuls, bands),
             units.side(&mut activations),
             &mut transcript,
         )
@@ -552,13 +552,12 @@ fn open(
     public: &Public<'_>,
     columns: OpenedColumns,
     families: &[SecureField; WEIGHTED.len()],
-    matmuls: &mut PrecomputedMatmuls,
+    (matmuls, bands): (&PrecomputedMatmuls, Box<dyn Bands + '_>),
     activations: Side<'_, Activations<'_>>,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), columns.log_band);
-    let memory = std::mem::take(&mut matmuls.memory);
-    let mut committed = CommittedWeights::new(&model.quantised.weights, model.codeword, memory)?;
+    let mut committed = bands.into_committed(&model.quantised.weights, model.codeword)?;
     let weights = Side {
         committed: &mut committed,
         claim: OpeningClaim {

@@ -26,8 +26,6 @@ use tessera_verifier::transcript::Transcript;
 use crate::device::{Bands, ColumnId, Columns, Device, DeviceError, Table as Factor, Weights};
 use crate::field::{pack, words, Factor as Scalar, Packed, SIMD_LANES};
 use crate::sumcheck::{self, Instance};
-use tessera_kernels::table::Table;
-use tessera_kernels::weights::Elements;
 use tessera_model::passes::Traffic;
 use tessera_model::tiles::{TileRange, TileSource};
 
@@ -40,8 +38,6 @@ pub struct PrecomputedMatmuls {
     pub point: Vec<K>,
     /// `B~(local point)` of every opened band, for the opening.
     pub band_values: Vec<K>,
-    /// Memory that is free for other tables now.
-    pub memory: Table<Elements>,
     /// What the pass over the weights read.
     pub traffic: Traffic,
 }
@@ -80,15 +76,16 @@ fn entries((a, b): (Vec<K>, Vec<K>)) -> (Factor, Factor) {
     (a.into(), b.into())
 }
 
-/// Proves all matmuls of a chunk, whose tiles are among those of `opened`.
-pub fn prove(
+/// Proves all matmuls of a chunk, whose tiles are among those of `opened`. Also returns the sums of their bands, whose memory the opening
+/// can take over.
+pub fn prove<'a>(
     public: &Public<'_>,
-    device: &dyn Device,
+    device: &'a dyn Device,
     columns: &dyn Columns,
     tiles: &dyn TileSource,
     opened: &OpenedColumns,
     transcript: &mut Transcript,
-) -> Result<PrecomputedMatmuls, DeviceError> {
+) -> Result<(PrecomputedMatmuls, Box<dyn Bands + 'a>), DeviceError> {
     let tiles = TileRange::new(tiles, opened.tiles());
     let point = suffix(&public.points.out, opened.log_band + TILE_LOG);
     let (bands, traffic) = device.bands(&tiles, point, size_of::<K>() << (opened.params.log_message - 1))?;
@@ -125,13 +122,13 @@ pub fn prove(
         sumcheck: proved.proof,
         operands,
     };
-    Ok(PrecomputedMatmuls {
+    let proved = PrecomputedMatmuls {
         proof,
         point: proved.point,
         band_values,
-        memory: bands.into_memory(),
         traffic,
-    })
+    };
+    Ok((proved, bands))
 }
 
 /// Adds the rows of a lane, which begins at `start`, to where they are along the full axes of its part.

@@ -22,6 +22,7 @@ use super::fold::Message;
 use super::join::{add_lifted, join};
 use super::{length, merkle, Codeword, OpeningProverError};
 use crate::grind;
+use tessera_kernels::device::DeviceError;
 use tessera_kernels::table::Table;
 use tessera_kernels::weights::Elements;
 use tessera_model::passes::Traffic;
@@ -42,10 +43,51 @@ pub trait Committed {
     fn twiddles(&self) -> Arc<Twiddles>;
 
     /// Some columns combined to one message with a weight each, whose least significant variable is bound to `fold`.
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField>;
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError>;
 
     /// Opens leaves, increasing.
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError>;
+
+    /// Returns how much of a file has been read so far.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
+}
+
+impl<C: Committed + ?Sized> Committed for Box<C> {
+    fn params(&self) -> &CommitmentParams {
+        (**self).params()
+    }
+
+    fn root(&self) -> &Digest {
+        (**self).root()
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        (**self).twiddles()
+    }
+
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError> {
+        (**self).combine(columns, weights, fold)
+    }
+
+    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
+        (**self).open(twiddles, leaves)
+    }
+
+    fn traffic(&self) -> Traffic {
+        (**self).traffic()
+    }
 }
 
 /// Weights with their commitment.
@@ -71,12 +113,6 @@ impl<'a> CommittedWeights<'a> {
             traffic: Traffic::default(),
         })
     }
-
-    /// What was read of the weights: once for the combined column, and once for the opened rows if there is no file of the
-    /// codeword.
-    pub const fn traffic(&self) -> Traffic {
-        self.traffic
-    }
 }
 
 impl Committed for CommittedWeights<'_> {
@@ -93,18 +129,28 @@ impl Committed for CommittedWeights<'_> {
         Arc::new(Twiddles::new(params.log_message, params.log_blowup))
     }
 
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError> {
         let tiles = TileRange::new(self.source, columns.tiles());
         let memory = std::mem::take(&mut self.memory);
         let (message, traffic) = combine_columns(&tiles, &columns.params, weights, fold, memory);
         self.traffic += traffic;
-        message
+        Ok(message)
     }
 
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
         let (opening, traffic) = self.codeword.open_with(self.source, twiddles, leaves)?;
         self.traffic += traffic;
         Ok(opening)
+    }
+
+    /// The weights are read once for the combined column, and once for the opened rows if there is no file of the codeword.
+    fn traffic(&self) -> Traffic {
+        self.traffic
     }
 }
 
@@ -155,7 +201,7 @@ impl<C: Committed> Side<'_, C> {
     }
 
     /// The combination of the columns, folded once.
-    fn combine(&mut self, weights: &[SecureField]) -> Table<SecureField> {
+    fn combine(&mut self, weights: &[SecureField]) -> Result<Table<SecureField>, DeviceError> {
         let (fold, _) = self.local();
         self.committed.combine(&self.claim.columns, weights, fold)
     }
@@ -196,7 +242,7 @@ pub(super) fn begin<W: Committed, A: Committed>(
     activations.state(policy, transcript)?;
     let (mut own, columns, point) = weights.reduce(transcript);
     let (mut other, units, other_point) = activations.reduce(transcript);
-    let messages = [weights.combine(&columns), activations.combine(&units)];
+    let messages = [weights.combine(&columns)?, activations.combine(&units)?];
     let points = lift::extend([&point, &other_point]);
     let joined = join([&messages[0], &messages[1]], points, transcript);
     [own.joined_value, other.joined_value] = joined.values;

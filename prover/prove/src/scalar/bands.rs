@@ -8,9 +8,9 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::TILE;
 
+use super::commitment::Codewords;
 use crate::device::{Bands, DeviceError};
-use tessera_kernels::table::Table;
-use tessera_kernels::weights::Elements;
+use crate::opening::{Codeword, Committed, OpeningProverError};
 use tessera_model::tiles::{TileSource, TILE_WEIGHTS};
 
 type K = SecureField;
@@ -54,7 +54,21 @@ impl Bands for Sums {
         Ok(self.0.iter().map(value).collect())
     }
 
-    fn into_memory(self: Box<Self>) -> Table<Elements> {
-        Table::default()
+    fn into_committed<'a>(
+        self: Box<Self>,
+        source: &'a dyn TileSource,
+        codeword: &'a Codeword,
+    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError> {
+        let mut weights = [0; TILE_WEIGHTS];
+        let tile = |tile: usize| {
+            source.tile(tile, &mut weights);
+            weights.map(|w| BaseField::from(i32::from(w)))
+        };
+        let cells = (0..source.tiles()).flat_map(tile).collect();
+        let own = Codewords::commit(codeword.suite(), cells, *codeword.params());
+        match own.root() == codeword.root() {
+            true => Ok(Box::new(own)),
+            false => Err(OpeningProverError::OtherWeights),
+        }
     }
 }

@@ -10,6 +10,7 @@ use tessera_verifier::opening::merkle::{hash_base_leaf, Digest};
 use tessera_verifier::opening::{CommitmentParams, LeafOpening, OpenedColumns, FIBRE};
 use tessera_verifier::suite::Suite;
 
+use crate::device::DeviceError;
 use crate::opening::merkle::path;
 use crate::opening::{Committed, OpeningProverError, Twiddles};
 use tessera_kernels::table::Table;
@@ -29,7 +30,8 @@ impl Codewords {
     pub fn commit(suite: Suite, mut cells: Vec<BaseField>, params: CommitmentParams) -> Self {
         cells.resize(params.columns() << params.log_message, BaseField::zero());
         let messages: Vec<Vec<BaseField>> = cells.chunks(1 << params.log_message).map(<[_]>::to_vec).collect();
-        let encode = |message: &Vec<BaseField>| encode(message, params.log_codeword(), params.log_codeword());
+        let coordinates = coordinates(params.log_codeword());
+        let encode = |message: &Vec<BaseField>| encode(message, &coordinates);
         let codewords: Vec<Vec<BaseField>> = messages.iter().map(encode).collect();
         let mut own = Self {
             params,
@@ -55,26 +57,29 @@ impl Codewords {
     }
 }
 
-/// The codeword of a message on a domain of `2^log` points, which are those of the circle if the domain is as large as the `whole`
-/// codeword, and points of the line after a fold. The value at `t` is `f0 + t f1`, where the coefficients of `f0` and `f1` are the even
-/// and the odd ones, and `f0`, `f1` have the same value at `-t`, its neighbour.
-fn encode(message: &[BaseField], log: u32, whole: u32) -> Vec<BaseField> {
+/// For every domain of `2^0, 2^1, .. 2^log` points one coordinate for each pair of neighbours: the largest domain is on the circle and
+/// has those of its fibres, the others are on the line.
+fn coordinates(log: u32) -> Vec<Vec<BaseField>> {
+    let pairs = |own: u32| 0..1usize << own >> 1;
+    let line = |own: u32| pairs(own).map(|pair| line_coordinate(own, 2 * pair)).collect();
+    let mut all: Vec<Vec<BaseField>> = (0..log).map(line).collect();
+    all.push(pairs(log).map(|pair| circle_fibre(log - 1, pair)).collect());
+    all
+}
+
+/// The codeword of a message on the last domain of `coordinates`. Its values at two neighbours are `f0 + t f1` and `f0 - t f1`, where
+/// `t` is their coordinate, and the coefficients of `f0` and of `f1` are the even and the odd ones.
+fn encode(message: &[BaseField], coordinates: &[Vec<BaseField>]) -> Vec<BaseField> {
+    let (own, smaller) = coordinates.split_last().expect("a domain");
     if let [constant] = message {
-        return vec![*constant; 1 << log];
+        return vec![*constant; 1 << smaller.len()];
     }
     let half = |odd: usize| {
         let coefficients: Vec<BaseField> = message.iter().skip(odd).step_by(2).copied().collect();
-        encode(&coefficients, log - 1, whole)
+        encode(&coefficients, smaller)
     };
-    let pairs = half(0).into_iter().zip(half(1)).enumerate();
-    let values = pairs.flat_map(|(j, (f0, f1))| {
-        let t = match log == whole {
-            true => circle_fibre(log - 1, j),
-            false => line_coordinate(log, 2 * j),
-        };
-        [f0 + t * f1, f0 - t * f1]
-    });
-    values.collect()
+    let pairs = half(0).into_iter().zip(half(1)).zip(own);
+    pairs.flat_map(|((f0, f1), t)| [f0 + f1 * *t, f0 - f1 * *t]).collect()
 }
 
 impl Committed for Codewords {
@@ -90,16 +95,19 @@ impl Committed for Codewords {
         Arc::new(Twiddles::new(self.params.log_message, self.params.log_blowup))
     }
 
-    fn combine(&mut self, _: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
-        let entry = |z: usize| -> SecureField {
-            let terms = self.messages.iter().zip(weights).map(|(column, w)| *w * column[z]);
-            terms.sum()
-        };
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError> {
+        let opened = &self.messages[columns.first..][..columns.params.columns()];
+        let entry = |z: usize| -> SecureField { opened.iter().zip(weights).map(|(column, w)| *w * column[z]).sum() };
         let folded = (0..1 << (self.params.log_message - 1)).map(|z| {
             let [even, odd] = [2 * z, 2 * z + 1].map(entry);
             even + fold * (odd - even)
         });
-        Table::from(&folded.collect::<Vec<_>>()[..])
+        Ok(Table::from(&folded.collect::<Vec<_>>()[..]))
     }
 
     fn open(&mut self, _: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {

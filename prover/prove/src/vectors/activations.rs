@@ -11,6 +11,7 @@ use tessera_verifier::suite::Suite;
 
 use super::bind::combine;
 use crate::column::Cells;
+use crate::device::DeviceError;
 use crate::opening::{batches, Committed, OpeningProverError, Tree, Twiddles};
 use tessera_kernels::table::Table;
 
@@ -60,7 +61,12 @@ impl Committed for Units<'_> {
         Arc::clone(&self.twiddles)
     }
 
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError> {
         let (units, length) = (units(&self.columns), 1 << columns.params.log_column_tiles());
         let mut message = Table::new(1 << (columns.params.log_message - 1));
         let of_slots = message.par_chunks_mut(UNIT / 2).enumerate();
@@ -72,7 +78,7 @@ impl Committed for Units<'_> {
                 *folded = even + fold * (odd - even);
             }
         });
-        message
+        Ok(message)
     }
 
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {

@@ -4,13 +4,13 @@ use std::ops::Range;
 
 use num_traits::Zero;
 use rayon::prelude::*;
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::TILE;
 
 use crate::device::{Bands, DeviceError};
 use crate::field::{Factor, Packed, Words, SIMD_LANES};
+use crate::opening::{Codeword, Committed, CommittedWeights, OpeningProverError};
 use tessera_kernels::table::Table;
 use tessera_kernels::weights::{coefficients, combine, Coefficients, Elements, Isa};
 use tessera_model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
@@ -44,8 +44,12 @@ impl Bands for Sums {
         Ok(band_values(&self.0, point))
     }
 
-    fn into_memory(self: Box<Self>) -> Table<Elements> {
-        self.0
+    fn into_committed<'a>(
+        self: Box<Self>,
+        source: &'a dyn TileSource,
+        codeword: &'a Codeword,
+    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError> {
+        Ok(Box::new(CommittedWeights::new(source, codeword, self.0)?))
     }
 }
 
@@ -90,14 +94,6 @@ pub fn band_values(tables: &[Elements], point: &[K]) -> Vec<K> {
         groups.fold(Packed::zero(), |sum, v| sum + v).total()
     };
     tables.par_iter().map(value).collect()
-}
-
-/// Value of a lane.
-pub fn lane(elements: &Elements, lane: usize) -> K {
-    let group = &elements[lane / 16];
-    K::from_m31_array(std::array::from_fn(|c| {
-        BaseField::from_u32_unchecked(group[c][lane % 16])
-    }))
 }
 
 /// Sixteen lanes as the field arithmetic takes them.

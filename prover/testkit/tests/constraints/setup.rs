@@ -282,7 +282,7 @@ impl Case {
             &opened,
             &mut transcript,
         );
-        let matmuls = matmuls.expect("products");
+        let (matmuls, _) = matmuls.expect("products");
         let mut own = Self {
             tables: tables::preprocessed(&params, shape.config.score_cap()),
             columns,

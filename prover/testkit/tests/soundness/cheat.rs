@@ -154,7 +154,6 @@ fn free_matmuls(
         proof,
         point,
         band_values,
-        memory: bands.into_memory(),
         traffic,
     }
 }
@@ -221,7 +220,11 @@ fn prove_matmuls(
 ) -> PrecomputedMatmuls {
     let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
     altered_matmuls(hooks, transcript, |t| match hooks.matmuls {
-        Rounds::Honest => matmul::prove(public, &Vectors, &*held(columns), tiles, opened, t).expect("products"),
+        Rounds::Honest => {
+            matmul::prove(public, &Vectors, &*held(columns), tiles, opened, t)
+                .expect("products")
+                .0
+        }
         free => free_matmuls(public, columns, tiles, opened, free, t),
     })
 }

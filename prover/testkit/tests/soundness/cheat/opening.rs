@@ -7,6 +7,7 @@ use stwo::core::fields::FieldExpOps;
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_kernels::table::Table;
 use tessera_prover::activations::Activations;
+use tessera_prover::device::DeviceError;
 use tessera_prover::matmul::PrecomputedMatmuls;
 use tessera_prover::opening::{self, Committed, CommittedWeights, OpeningProverError, Side, Twiddles};
 use tessera_prover::ProverModel;
@@ -40,8 +41,8 @@ impl Committed for Forged<'_> {
         self.own.twiddles()
     }
 
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[K], _: K) -> Table<K> {
-        let mut message = self.own.combine(columns, weights, self.fold);
+    fn combine(&mut self, columns: &OpenedColumns, weights: &[K], _: K) -> Result<Table<K>, DeviceError> {
+        let mut message = self.own.combine(columns, weights, self.fold)?;
         let (length, half) = (
             1usize << columns.params.log_column_tiles(),
             1usize << (MIN_ROWS_LOG - 1),
@@ -49,7 +50,7 @@ impl Committed for Forged<'_> {
         let (unit, by) = self.added;
         let own = &mut message[unit % length * half..][..half];
         own.iter_mut().for_each(|v| *v += weights[unit / length] * by);
-        message
+        Ok(message)
     }
 
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
@@ -112,8 +113,8 @@ pub fn open(
     transcript: &mut Transcript,
 ) -> OpeningProof {
     (hooks.band_values)(&bands.gamma, &mut matmuls.band_values);
-    let memory = std::mem::take(&mut matmuls.memory);
-    let mut weights = CommittedWeights::new(&model.quantised.weights, model.codeword, memory).expect("weights");
+    let weights = CommittedWeights::new(&model.quantised.weights, model.codeword, Table::default());
+    let mut weights = weights.expect("weights");
     let weights = Side {
         committed: &mut weights,
         claim: OpeningClaim {
