@@ -10,6 +10,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::trees::LookupTree;
+use tessera_model::forward::Linear;
 use tessera_model::passes::Traffic;
 use tessera_model::tiles::TileSource;
 use tessera_verifier::opening::CommitmentParams;
@@ -26,6 +27,9 @@ type K = SecureField;
 
 /// A processor that does the heavy steps of a proof.
 pub trait Device: Send + Sync {
+    /// The part of the device that multiplies by the matrices of the forward pass.
+    fn linear(&self) -> &dyn Linear;
+
     /// Takes the columns of a chunk, by part. They lie where the device works until the handle is dropped.
     fn columns(&self, cells: Vec<Vec<Column>>) -> Result<Box<dyn Columns + '_>, DeviceError>;
 
@@ -140,7 +144,9 @@ pub trait Bands: Send + Sync {
         self: Box<Self>,
         source: &'a dyn TileSource,
         codeword: &'a Codeword,
-    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError>;
+    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError>
+    where
+        Self: 'a;
 }
 
 /// A table of a product, as the host has made it.

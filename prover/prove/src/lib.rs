@@ -55,7 +55,7 @@ use self::opening::{Codeword, Committed, OpeningProverError, Side};
 use self::stark::{twiddles, Counted, ProveStarkError};
 use self::stopwatch::Stopwatch;
 use self::trace::{statistics, Source};
-use tessera_model::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
+use tessera_model::forward::{ForwardError, ForwardState, Input, Placed, Saturations, Witness};
 use tessera_model::generate::{generate, generate_recorded, GenerateError, GenerateOptions};
 use tessera_model::passes::Traffic;
 use tessera_model::QuantisedModel;
@@ -70,6 +70,16 @@ pub struct ProverModel<'a> {
     pub codeword: &'a Codeword,
     /// The device that proofs are made on; all devices make the same proofs.
     pub device: &'a dyn Device,
+}
+
+impl<'a> ProverModel<'a> {
+    /// The model as the forward pass takes it.
+    fn placed(&self) -> Placed<'a> {
+        Placed {
+            model: self.quantised,
+            linear: self.device.linear(),
+        }
+    }
 }
 
 /// A finished proof and how it was made.
@@ -96,9 +106,9 @@ pub enum ProveError {
     #[error("{0}; the model is far from its calibration text on this prompt")]
     Clipped(#[from] StatisticsError),
     #[error(transparent)]
-    Generate(#[from] GenerateError),
+    Generate(GenerateError),
     #[error(transparent)]
-    Forward(#[from] ForwardError),
+    Forward(ForwardError),
     /// The device could not do its part; another one may.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -125,6 +135,24 @@ impl From<LookupError> for ProveError {
         match error {
             LookupError::DegeneratePoint => Self::DegeneratePoint,
             LookupError::Device(error) => Self::Device(error),
+        }
+    }
+}
+
+impl From<ForwardError> for ProveError {
+    fn from(error: ForwardError) -> Self {
+        match error {
+            ForwardError::Device(error) => Self::Device(error),
+            other => Self::Forward(other),
+        }
+    }
+}
+
+impl From<GenerateError> for ProveError {
+    fn from(error: GenerateError) -> Self {
+        match error {
+            GenerateError::Forward(ForwardError::Device(error)) => Self::Device(error),
+            other => Self::Generate(other),
         }
     }
 }
@@ -161,7 +189,7 @@ pub fn prove_in_context(
         let statement = generated(model, prompt, options, &mut watch)?;
         return whole(model, statement, context, None, watch);
     }
-    let generate = || generate_recorded(model.quantised, prompt, options);
+    let generate = || generate_recorded(model.placed(), prompt, options);
     let (generation, state) = watch.phase("generate", generate)?;
     watch.read("generate", generation.traffic);
     let statement = Statement {
@@ -206,7 +234,7 @@ pub fn boundaries(
     for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
-        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), None)?;
+        let run = ForwardState::run_chunk(model.placed(), chunk, input, statement.lengths(), None)?;
         boundaries.push(run.output);
         progress.advance(1);
     }
@@ -273,10 +301,10 @@ fn generated(
     watch: &mut Stopwatch<'_>,
 ) -> Result<Statement, ProveError> {
     if model.key.config.is_encoder() {
-        let vector = watch.phase("embed", || ForwardState::new(model.quantised).vector(prompt))?;
+        let vector = watch.phase("embed", || ForwardState::new(model.placed()).vector(prompt))?;
         return Ok(Statement::of_vector(prompt.to_vec(), &vector));
     }
-    let generation = watch.phase("generate", || generate(model.quantised, prompt, options, |_| ()))?;
+    let generation = watch.phase("generate", || generate(model.placed(), prompt, options, |_| ()))?;
     watch.read("generate", generation.traffic);
     Ok(Statement {
         prompt: prompt.to_vec(),
@@ -365,7 +393,7 @@ impl Run {
             let leading = statement.leading(&key.params.leading, shape.token);
             let entering = |boundary| Input::Stream(boundary, leading);
             let input = input.map_or(Input::Tokens(&ids), entering);
-            ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), Some(&mut witness))
+            ForwardState::run_chunk(model.placed(), chunk, input, statement.lengths(), Some(&mut witness))
         })?;
         if run.traffic.bytes > 0 {
             watch.read("forward pass", run.traffic);

@@ -8,6 +8,7 @@ mod layers;
 mod products;
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_model::forward::{self, Linear};
 use tessera_model::passes::Traffic;
 use tessera_model::tiles::TileSource;
 
@@ -22,6 +23,10 @@ use crate::device::{Bands, Columns, Device, DeviceError, Products, Table};
 pub struct Scalar;
 
 impl Device for Scalar {
+    fn linear(&self) -> &dyn Linear {
+        &forward::Scalar
+    }
+
     fn columns(&self, cells: Vec<Vec<Column>>) -> Result<Box<dyn Columns + '_>, DeviceError> {
         Ok(Box::new(ScalarColumns::new(&cells)))
     }

@@ -11,6 +11,7 @@ mod leaves;
 mod products;
 mod rounds;
 
+use tessera_model::forward::{self, Linear};
 use tessera_model::passes::Traffic;
 use tessera_model::tiles::TileSource;
 
@@ -26,6 +27,10 @@ use stwo::core::fields::qm31::SecureField;
 pub struct Vectors;
 
 impl Device for Vectors {
+    fn linear(&self) -> &dyn Linear {
+        &forward::Vectors
+    }
+
     fn columns(&self, cells: Vec<Vec<Column>>) -> Result<Box<dyn Columns + '_>, DeviceError> {
         Ok(Box::new(VectorColumns(cells)))
     }

@@ -58,7 +58,10 @@ impl Bands for Sums {
         self: Box<Self>,
         source: &'a dyn TileSource,
         codeword: &'a Codeword,
-    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError> {
+    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError>
+    where
+        Self: 'a,
+    {
         let mut weights = [0; TILE_WEIGHTS];
         let tile = |tile: usize| {
             source.tile(tile, &mut weights);

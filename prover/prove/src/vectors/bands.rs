@@ -48,7 +48,10 @@ impl Bands for Sums {
         self: Box<Self>,
         source: &'a dyn TileSource,
         codeword: &'a Codeword,
-    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError> {
+    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError>
+    where
+        Self: 'a,
+    {
         Ok(Box::new(CommittedWeights::new(source, codeword, self.0)?))
     }
 }
