@@ -5,6 +5,8 @@
 //! method is a whole step (a message, a binding, a layer of a tree, a pass over the weights) and may fail, because memory can run
 //! out and hardware can break. All arithmetic is exact, so every device makes the same proof.
 
+use std::ops::Range;
+
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -21,7 +23,6 @@ pub use tessera_kernels::device::DeviceError;
 use crate::column::Column;
 use crate::field::{pack, unpack, Packed, SIMD_LANES};
 use crate::opening::{Codeword, Committed, OpeningProverError};
-use std::ops::Range;
 
 type K = SecureField;
 

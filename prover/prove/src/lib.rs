@@ -7,6 +7,7 @@ pub mod check;
 pub mod claims;
 pub mod column;
 pub mod device;
+mod error;
 pub mod field;
 pub mod gkr;
 pub mod grind;
@@ -26,11 +27,10 @@ use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
 use tessera_circuits::ops::WEIGHTED;
 use tessera_circuits::shape::Shape;
-use tessera_circuits::statement::{Statement, StatementError};
-use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::trees::{lookup_trees, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
-use tessera_verifier::codec::CodecError;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, POINTS};
@@ -42,21 +42,21 @@ use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_context, absorb_statistics, open_transcript, unit_coefficients, verify_chunk, weight_families,
-    ChunkStatement, VerifyError,
+    ChunkStatement,
 };
-use thiserror::Error;
+
+pub use self::error::ProveError;
 
 use self::activations::Activations;
 use self::column::Column;
 use self::device::{Bands, Device, DeviceError};
-use self::gkr::LookupError;
 use self::matmul::PrecomputedMatmuls;
 use self::opening::{Codeword, Committed, OpeningProverError, Side};
-use self::stark::{twiddles, Counted, ProveStarkError};
+use self::stark::{twiddles, Counted};
 use self::stopwatch::Stopwatch;
 use self::trace::{statistics, Source};
-use tessera_model::forward::{ForwardError, ForwardState, Input, Placed, Saturations, Witness};
-use tessera_model::generate::{generate, generate_recorded, GenerateError, GenerateOptions};
+use tessera_model::forward::{ForwardState, Input, Placed, Saturations, Witness};
+use tessera_model::generate::{generate, generate_recorded, GenerateOptions};
 use tessera_model::passes::Traffic;
 use tessera_model::QuantisedModel;
 use tessera_support::progress::Progress;
@@ -95,75 +95,6 @@ pub struct ProveReport {
     pub saturated: Saturations,
     /// Bits of the soundness ledger.
     pub security_bits: f64,
-}
-
-/// Why no proof was made.
-#[derive(Debug, Error)]
-pub enum ProveError {
-    #[error(transparent)]
-    Statement(#[from] StatementError),
-    /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
-    #[error("{0}; the model is far from its calibration text on this prompt")]
-    Clipped(#[from] StatisticsError),
-    #[error(transparent)]
-    Generate(GenerateError),
-    #[error(transparent)]
-    Forward(ForwardError),
-    /// The device could not do its part; another one may.
-    #[error(transparent)]
-    Device(#[from] DeviceError),
-    /// A challenge hit 0 or 1 (probability below 2^-110).
-    #[error("a challenge is degenerate; try again with another statement")]
-    DegeneratePoint,
-    #[error(transparent)]
-    Opening(OpeningProverError),
-    #[error(transparent)]
-    Stark(#[from] ProveStarkError),
-    #[error(transparent)]
-    Codec(#[from] CodecError),
-    #[error("internal error: the proof does not verify: {0}")]
-    Check(#[source] VerifyError),
-    #[error(
-        "a statement of {rows} token rows has {:.1} bits of security at most, below the minimum of {min:.0}",
-        (got * 10.0).floor() / 10.0
-    )]
-    Security { rows: usize, got: f64, min: f64 },
-}
-
-impl From<LookupError> for ProveError {
-    fn from(error: LookupError) -> Self {
-        match error {
-            LookupError::DegeneratePoint => Self::DegeneratePoint,
-            LookupError::Device(error) => Self::Device(error),
-        }
-    }
-}
-
-impl From<ForwardError> for ProveError {
-    fn from(error: ForwardError) -> Self {
-        match error {
-            ForwardError::Device(error) => Self::Device(error),
-            other => Self::Forward(other),
-        }
-    }
-}
-
-impl From<GenerateError> for ProveError {
-    fn from(error: GenerateError) -> Self {
-        match error {
-            GenerateError::Forward(ForwardError::Device(error)) => Self::Device(error),
-            other => Self::Generate(other),
-        }
-    }
-}
-
-impl From<OpeningProverError> for ProveError {
-    fn from(error: OpeningProverError) -> Self {
-        match error {
-            OpeningProverError::Device(error) => Self::Device(error),
-            other => Self::Opening(other),
-        }
-    }
 }
 
 /// Continues `prompt` as the options say, or makes a vector of it, and proves in one piece that the model does.

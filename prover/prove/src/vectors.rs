@@ -11,6 +11,7 @@ mod leaves;
 mod products;
 mod rounds;
 
+use stwo::core::fields::qm31::SecureField;
 use tessera_model::forward::{self, Linear};
 use tessera_model::passes::Traffic;
 use tessera_model::tiles::TileSource;
@@ -20,7 +21,6 @@ use self::columns::VectorColumns;
 use self::products::Pairs;
 use crate::column::Column;
 use crate::device::{Bands, Columns, Device, DeviceError, Products, Table};
-use stwo::core::fields::qm31::SecureField;
 
 /// The cores of the machine, as a device.
 #[derive(Clone, Copy, Debug, Default)]

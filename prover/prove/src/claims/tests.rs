@@ -1,5 +1,6 @@
 use super::*;
 use crate::column::{of_elements, Column};
+use crate::scalar::Scalar;
 use crate::trace::Columns;
 use crate::vectors::bind::eval_base;
 use crate::vectors::Vectors;
@@ -147,11 +148,13 @@ fn the_messages_are_those_of_whole_tables() {
             })
             .collect();
         let whole = sumcheck::prove(&Vectors, "claims", batch.value, instances, &mut Transcript::new("test")).unwrap();
-        let held = Vectors.columns(of_elements(&columns)).unwrap();
-        let split = prove(&batch, &shape, &Vectors, &*held, &mut Transcript::new("test")).unwrap();
-        assert_eq!(split.proof, whole.proof, "seed {seed}");
-        assert_eq!(split.point, whole.point);
-        assert!(holds_at_its_end(&batch, &shape, &columns, &split), "seed {seed}");
+        for device in [&Vectors as &dyn Device, &Scalar] {
+            let held = device.columns(of_elements(&columns)).unwrap();
+            let split = prove(&batch, &shape, device, &*held, &mut Transcript::new("test")).unwrap();
+            assert_eq!(split.proof, whole.proof, "seed {seed}");
+            assert_eq!(split.point, whole.point);
+            assert!(holds_at_its_end(&batch, &shape, &columns, &split), "seed {seed}");
+        }
     }
 }
 

@@ -16,6 +16,7 @@ use super::*;
 use crate::column::of_elements;
 use crate::device;
 use crate::device::Device;
+use crate::scalar::Scalar;
 use crate::trace::Columns;
 use crate::vectors::Vectors;
 use tessera_support::random::SplitMix;
@@ -30,6 +31,11 @@ fn verify(logs: &[u32], proofs: &Vec<TreeProof>, transcript: &mut Transcript) ->
 /// Columns as a device has them.
 fn held(columns: &[Columns]) -> Box<dyn device::Columns> {
     Vectors.columns(of_elements(columns)).unwrap()
+}
+
+/// The same on the reference device.
+fn reference(columns: &[Columns]) -> Box<dyn device::Columns> {
+    Scalar.columns(of_elements(columns)).unwrap()
 }
 
 /// Columns of every lookup of the trees here: `a`, `b`, `c`.
@@ -107,6 +113,8 @@ fn check_honest(trees: &[LookupTree], columns: &[Columns]) -> Proved {
     let relations = challenges();
     let mut transcript = Transcript::new("test");
     let proved = prove(trees, &*held(columns), &relations, &mut transcript).unwrap();
+    let expected = prove(trees, &*reference(columns), &relations, &mut Transcript::new("test")).unwrap();
+    assert_eq!((&proved.proofs, &proved.claims), (&expected.proofs, &expected.claims));
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let mut other = Transcript::new("test");
     assert_eq!(verify(&logs, &proved.proofs, &mut other).as_ref(), Ok(&proved.claims));

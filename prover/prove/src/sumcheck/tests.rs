@@ -7,6 +7,7 @@ use tessera_circuits::mle::eval_dense;
 use tessera_verifier::message::Unread;
 use tessera_verifier::sumcheck::{verify, SumcheckClaim, SumcheckError};
 
+use crate::scalar::Scalar;
 use crate::vectors::Vectors;
 
 /// Deterministic field elements.
@@ -60,6 +61,9 @@ fn expected(instances: &[Instance], claim: &SumcheckClaim) -> SecureField {
 fn run(instances: &[Instance], claim: SecureField, tamper: impl Fn(&mut SumcheckProof)) -> (Proved, SumcheckClaim) {
     let mut prover = Transcript::new("test");
     let mut proved = prove(&Vectors, "batch", claim, instances.to_vec(), &mut prover).unwrap();
+    let mut other = Transcript::new("test");
+    let expected = prove(&Scalar, "batch", claim, instances.to_vec(), &mut other).unwrap();
+    assert_eq!((&proved.proof, &proved.finals), (&expected.proof, &expected.finals));
     tamper(&mut proved.proof);
     let mut verifier = Transcript::new("test");
     let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);

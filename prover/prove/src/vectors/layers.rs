@@ -201,7 +201,7 @@ impl<F: OfLeaves<T>, const T: usize> Rounds for Late<'_, F, T> {
     }
 }
 
-/// Tables of the fractions of two leaves.
+/// Makes tables of the fractions of two leaves.
 impl OfLeaves<4> for Fractions {
     fn first(self, leaves: &Leaves<'_>, rest: &[K]) -> [K; 2] {
         let eighth = 1usize << (leaves.log - 3 - LOG_LANES);
@@ -241,7 +241,7 @@ impl OfLeaves<4> for Fractions {
     }
 }
 
-/// Tables of leaves with the numerator one.
+/// Makes tables of leaves with the numerator one.
 impl OfLeaves<2> for Shifted {
     fn first(self, leaves: &Leaves<'_>, rest: &[K]) -> [K; 2] {
         let quarter = 1usize << (leaves.log - 2 - LOG_LANES);

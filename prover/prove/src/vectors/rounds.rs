@@ -223,22 +223,25 @@ pub struct Tables<'a, F, const T: usize> {
     lanes: Lanes<'a, T>,
 }
 
-/// Tables as a layer of rounds has them.
+/// The tables of the rounds.
 enum Lanes<'a, const T: usize> {
-    /// Tables of more than one vector, which are overwritten; as they were made, or bound at least once.
+    /// Tables of more than one vector, which are overwritten.
     Packed(Stage, [&'a mut [Packed]; T]),
+    /// Tables of as many elements as a vector has, or fewer.
     Single([Vec<K>; T]),
 }
 
-/// Whether tables are as they were made, so that the form has yet to [begin](Form::begin).
+/// How far tables of vectors have come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Stage {
+    /// They are as they were made, so the form has yet to [begin](Form::begin).
     Made,
+    /// The form has begun, when the first variable was bound.
     Begun,
 }
 
 impl<'a, F: Form<T>, const T: usize> Tables<'a, F, T> {
-    /// Tables of elements of the variables behind the first `bound` ones of `point`, for which the form has begun.
+    /// Begins rounds over tables of elements, whose variables are those behind the first `bound` ones of `point`. The form has begun.
     pub fn single(form: F, point: &'a [K], bound: usize, tables: [Vec<K>; T]) -> Self {
         Self {
             form,
@@ -248,7 +251,7 @@ impl<'a, F: Form<T>, const T: usize> Tables<'a, F, T> {
         }
     }
 
-    /// The same of vectors, as they were made.
+    /// Begins rounds over tables of vectors as they were made, whose variables are those behind the first `bound` ones of `point`.
     pub fn packed(form: F, point: &'a [K], bound: usize, tables: [&'a mut [Packed]; T]) -> Self {
         let mut own = Self {
             form,
