@@ -12,6 +12,7 @@ use tessera_checkpoint::Checkpoint;
 use tessera_model::directory::{self, ModelDirError, CODEWORD_FILE, KEY_FILE, TREE_FILE};
 use tessera_model::QuantisedModel;
 use tessera_prover::opening::{Codeword, OpeningProverError, Tree};
+use tessera_prover::vectors::Vectors;
 use tessera_prover::ProverModel;
 use tessera_quantise::comparison::{measure, FidelityError, FidelityReport};
 use tessera_quantise::vectors::{measure_vectors, VectorReport};
@@ -185,6 +186,7 @@ impl Model {
             id: self.id,
             quantised: &self.quantised,
             codeword: &self.codeword,
+            device: &Vectors,
         }
     }
 

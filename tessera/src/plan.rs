@@ -23,7 +23,7 @@ use tessera_verifier::suite::Suite;
 use thiserror::Error;
 
 pub use self::budget::{Budget, BudgetError, DEFAULT_PERCENT};
-pub use self::choices::{Choices, Phase};
+pub use self::choices::{Choices, Phase, Place};
 use tessera_model::directory::CODEWORD_FILE;
 use tessera_model::weights::Residency;
 use tessera_prover::opening::Split;
@@ -122,7 +122,13 @@ pub struct BudgetTooSmall {
 impl Plan {
     /// Predicted peak of resident memory in bytes, with what the program keeps of freed blocks.
     pub fn predicted_bytes(&self) -> u64 {
-        arena::held(self.phases.iter().map(|p| p.bytes).max().unwrap_or(0))
+        arena::held(self.largest(Place::Host).map_or(0, |phase| phase.bytes))
+    }
+
+    /// The phase that takes most of the memory at a place.
+    pub fn largest(&self, place: Place) -> Option<&Phase> {
+        let own = self.phases.iter().filter(|phase| phase.place == place);
+        own.max_by_key(|phase| phase.bytes)
     }
 
     /// The error for a budget that even this plan, the smallest, does not fit.
@@ -132,7 +138,7 @@ impl Plan {
             budget,
             smallest: self.budget_bytes(),
             predicted: self.predicted_bytes(),
-            phase: self.phases.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name),
+            phase: self.largest(Place::Host).map_or("", |phase| phase.name),
         }
     }
 

@@ -6,8 +6,8 @@ use std::ops::{Add, Mul, Neg, Sub};
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 
+use super::columns::TableColumn;
 use super::integers::base;
-use super::tables::TableColumn;
 #[cfg(doc)]
 use crate::model::ModelConfig;
 

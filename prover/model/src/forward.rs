@@ -3,6 +3,7 @@
 
 mod attention;
 mod kernels;
+mod linear;
 mod matmul;
 mod saturation;
 mod witness;
@@ -26,9 +27,12 @@ use thiserror::Error;
 
 use crate::passes::{Traffic, WeightPass, Window};
 use crate::QuantisedModel;
-use kernels::{add_normed, in_rows, requantise_acc, requantise_all, requantise_stream, Acc, Clipped, HeadCache};
-use matmul::{embedding, matmul, windows};
+use kernels::{add_normed, in_rows, requantise_acc, requantise_all, requantise_stream, Clipped, HeadCache};
+use matmul::{embedding, windows};
+use tessera_kernels::device::DeviceError;
 
+pub use kernels::Acc;
+pub use linear::{Linear, Placed, Scalar, Vectors};
 pub use saturation::{Saturation, Saturations};
 pub use witness::{LayerWitness, NormedHeads, Stream, Witness};
 
@@ -47,6 +51,9 @@ pub enum ForwardError {
     NotFirst { cached: usize },
     #[error("the model is no encoder: it generates tokens, and makes no vectors")]
     NoVector,
+    /// The device of the matrices has failed, and the state is not to be used again.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 /// What enters a chunk.
@@ -73,6 +80,8 @@ pub struct ChunkRun {
 /// State of a forward pass: lookup tables, key/value cache and saturation counts.
 pub struct ForwardState<'m> {
     model: &'m QuantisedModel,
+    /// The device that multiplies by the model's matrices.
+    linear: &'m dyn Linear,
     /// cos and sin by rotation, `[position][pair]`, of the positions so far.
     rope: Vec<Vec<(f64, f64)>>,
     exp: Vec<u32>,
@@ -102,10 +111,12 @@ type Pass<'a> = WeightPass<'a>;
 impl<'m> ForwardState<'m> {
     /// An empty cache in front of position 0. The config must have passed `ModelConfig::check`, the
     /// matrices must have its dimensions, and the accumulators must fit i32, as a model key guarantees.
-    pub fn new(model: &'m QuantisedModel) -> Self {
+    pub fn new(model: impl Into<Placed<'m>>) -> Self {
+        let Placed { model, linear } = model.into();
         let config = &model.config;
         Self {
             model,
+            linear,
             rope: vec![Vec::new(); config.rotations.len()],
             exp: exp_table(model.params.score_bits),
             silu: mlp_table(&model.params),
@@ -124,7 +135,7 @@ impl<'m> ForwardState<'m> {
     }
 
     /// As [`ForwardState::new`], and keeps what it computes of up to `rows` rows, for [`ForwardState::finish`].
-    pub fn recording(model: &'m QuantisedModel, rows: usize) -> Self {
+    pub fn recording(model: impl Into<Placed<'m>>, rows: usize) -> Self {
         Self {
             record: Some(Record::of(rows)),
             ..Self::new(model)
@@ -171,11 +182,11 @@ impl<'m> ForwardState<'m> {
 
     /// Processes the tokens that follow the cached ones; returns their logits, `[rows][vocab]`. Any split
     /// of a text in blocks gives the same logits. A witness is overwritten with the values of the block,
-    /// which must be the first one. On error nothing has changed.
+    /// which must be the first one. On error nothing has changed, unless the device has failed.
     pub fn run(&mut self, ids: &[u32], witness: Option<&mut Witness>) -> Result<Vec<i16>, ForwardError> {
         self.check(ids, witness.is_some())?;
         self.record = witness.is_some().then(|| Record::of(ids.len()));
-        let logits = self.process(ids, 0..ids.len(), witness.is_some());
+        let logits = self.process(ids, 0..ids.len(), witness.is_some())?;
         if let (Some(witness), Some(record)) = (witness, self.record.take()) {
             *witness = record.witness;
         }
@@ -185,7 +196,7 @@ impl<'m> ForwardState<'m> {
     /// Like `run`, but computes and returns the logits of the last row only, `[vocab]`.
     pub fn run_last(&mut self, ids: &[u32]) -> Result<Vec<i16>, ForwardError> {
         self.check(ids, false)?;
-        Ok(self.process(ids, ids.len() - 1..ids.len(), false))
+        Ok(self.process(ids, ids.len() - 1..ids.len(), false)?)
     }
 
     /// Runs the padding rows of a text that was recorded, which no other row sees and where what saturates does not count. The witness
@@ -201,7 +212,7 @@ impl<'m> ForwardState<'m> {
         (self.real, self.traffic) = (self.rows, Traffic::default());
         if !padding.is_empty() {
             self.check(padding, false)?;
-            self.process(padding, 0..0, false);
+            self.process(padding, 0..0, false)?;
         }
         *witness = self.record.take().expect("a state that records").witness;
         let saturated = self.saturated();
@@ -221,13 +232,13 @@ impl<'m> ForwardState<'m> {
     }
 
     /// Processes tokens that were checked; returns the logits of these of the rows. Values of pairs of rows are kept only if `pairs`.
-    fn process(&mut self, ids: &[u32], logits: Range<usize>, pairs: bool) -> Vec<i16> {
+    fn process(&mut self, ids: &[u32], logits: Range<usize>, pairs: bool) -> Result<Vec<i16>, DeviceError> {
         let (model, windows) = (self.model, self.windows.clone());
         let whole = Chunk::whole(model.config.layers);
         let run = |pass: &mut Pass<'_>| self.pass(&whole, Input::Tokens(ids), logits, pairs, pass);
-        let ((_, logits), traffic) = Pass::run(&model.weights, &windows, run);
+        let (run, traffic) = Pass::run(&model.weights, &windows, run);
         self.traffic += traffic;
-        logits
+        run.map(|(_, logits)| logits)
     }
 
     /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. All rows beyond those of
@@ -237,12 +248,14 @@ impl<'m> ForwardState<'m> {
     /// # Panics
     /// If the chunk is the first one and `input` no tokens, or the other way round.
     pub fn run_chunk(
-        model: &'m QuantisedModel,
+        model: impl Into<Placed<'m>>,
         chunk: &Chunk,
         input: Input<'_>,
         lengths: impl Into<Lengths>,
         witness: Option<&mut Witness>,
     ) -> Result<ChunkRun, ForwardError> {
+        let placed: Placed<'m> = model.into();
+        let model = placed.model;
         let Lengths { rows: real, outputs } = lengths.into();
         assert_eq!(
             chunk.is_first(),
@@ -252,14 +265,15 @@ impl<'m> ForwardState<'m> {
         let mut state = Self {
             real,
             record: witness.is_some().then(|| Record::of(0)),
-            ..Self::new(model)
+            ..Self::new(placed)
         };
         if let Input::Tokens(ids) = input {
             state.check(ids, false)?;
         }
         let (windows, pairs) = (windows(model, chunk), witness.is_some());
         let run = |pass: &mut Pass<'_>| state.pass(chunk, input, real.saturating_sub(outputs)..real, pairs, pass);
-        let ((output, _), traffic) = Pass::run(&model.weights, &windows, run);
+        let (run, traffic) = Pass::run(&model.weights, &windows, run);
+        let (output, _) = run?;
         if let (Some(witness), Some(record)) = (witness, state.record.take()) {
             *witness = record.witness;
         }
@@ -279,7 +293,7 @@ impl<'m> ForwardState<'m> {
         logits: Range<usize>,
         pairs: bool,
         pass: &mut Pass<'_>,
-    ) -> (Vec<i16>, Vec<i16>) {
+    ) -> Result<(Vec<i16>, Vec<i16>), DeviceError> {
         let (model, keep) = (self.model, self.record.is_some());
         let hidden = model.config.hidden;
         let mut block = Witness::default();
@@ -297,10 +311,10 @@ impl<'m> ForwardState<'m> {
         self.turn(self.rows + stream.sums.len());
         for l in chunk.layers() {
             let mut layer = LayerWitness::default();
-            let (output, middle) = self.attention(l, &stream, pairs, &mut layer, pass);
+            let (output, middle) = self.attention(l, &stream, pairs, &mut layer, pass)?;
             let read = if model.config.is_parallel() { &stream } else { &middle };
-            let h = self.mlp(l, &read.y, &mut layer, pass);
-            let (last_output, end) = self.leave(l, &h, &middle, pass);
+            let h = self.mlp(l, &read.y, &mut layer, pass)?;
+            let (last_output, end) = self.leave(l, &h, &middle, pass)?;
             layer.h = h;
             let start = std::mem::replace(&mut stream, end);
             if keep {
@@ -318,7 +332,7 @@ impl<'m> ForwardState<'m> {
         let (mut acc, mut logits) = (Acc::default(), Vec::new());
         if chunk.is_last() && model.config.generates() && !logit_rows.is_empty() {
             let y = &stream.y[logit_rows.start * hidden..logit_rows.end * hidden];
-            (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass);
+            (acc, logits) = self.project("logits".into(), MatmulKind::Head, 0, y, &model.params.head, pass)?;
         }
         self.rows += stream.sums.len() - logit_rows.start;
         let output = stream.x.clone();
@@ -334,7 +348,7 @@ impl<'m> ForwardState<'m> {
             };
             record.append(block, rows);
         }
-        (output, logits)
+        Ok((output, logits))
     }
 
     /// Computes the angles of the first `rows` positions: most texts are much shorter than the context.
@@ -367,7 +381,7 @@ impl<'m> ForwardState<'m> {
         }
         self.restart();
         self.check(ids, false)?;
-        self.process(ids, 0..0, false);
+        self.process(ids, 0..0, false)?;
         self.vector.take().ok_or(ForwardError::NoVector)
     }
 
@@ -452,13 +466,13 @@ impl<'m> ForwardState<'m> {
         a: &[i16],
         s: &ChannelShift,
         pass: &mut Pass<'_>,
-    ) -> (Acc, Vec<i16>) {
-        let acc = matmul(self.model, kind, l, a, pass);
+    ) -> Result<(Acc, Vec<i16>), DeviceError> {
+        let acc = self.linear.matmul(self.model, kind, l, a, pass)?;
         let (inputs, outputs) = self.model.config.dims(kind);
         let counted = self.counted_here(a.len() / inputs);
         let (out, clipped) = requantise_acc(&acc, s, outputs, counted);
         self.count(tensor, clipped, counted * outputs);
-        (acc, out)
+        Ok((acc, out))
     }
 
     /// Rounds accumulators, and what is added to them of the states before, into state `n` of the residual stream. `previous` are
@@ -569,18 +583,24 @@ impl<'m> ForwardState<'m> {
     }
 
     /// The MLP of layer `l` up to what Down reads, from a normed state.
-    fn mlp(&mut self, l: usize, y: &[i16], out: &mut LayerWitness, pass: &mut Pass<'_>) -> Vec<i16> {
+    fn mlp(
+        &mut self,
+        l: usize,
+        y: &[i16],
+        out: &mut LayerWitness,
+        pass: &mut Pass<'_>,
+    ) -> Result<Vec<i16>, DeviceError> {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let params = &model.params.layers[l];
         let counted = self.counted_here(y.len() / model.config.hidden);
         if !model.config.gated {
-            let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
+            let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass)?;
             let h = self.activate(name("act"), &up, counted);
             (out.up_acc_hi, out.up_acc_lo, out.up) = (acc.hi, acc.lo, up);
-            return h;
+            return Ok(h);
         }
-        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.gate, pass);
-        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass);
+        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.gate, pass)?;
+        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass)?;
         let silu = self.activate(name("silu"), &gate, counted);
         let (width, leading) = (model.config.ff, self.leading_here());
         let (h, clipped) = in_rows([silu.len() / width, width], counted, |i, out| {
@@ -592,18 +612,24 @@ impl<'m> ForwardState<'m> {
 
         (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
         (out.up_acc_hi, out.up_acc_lo, out.up) = (up_acc.hi, up_acc.lo, up);
-        h
+        Ok(h)
     }
 
     /// The stream after layer `l`, from what Down reads and the stream before it.
-    fn leave(&mut self, l: usize, h: &[i16], stream: &Stream, pass: &mut Pass<'_>) -> (Option<Stream>, Stream) {
+    fn leave(
+        &mut self,
+        l: usize,
+        h: &[i16],
+        stream: &Stream,
+        pass: &mut Pass<'_>,
+    ) -> Result<(Option<Stream>, Stream), DeviceError> {
         let model = self.model;
-        let acc = matmul(model, MatmulKind::Down, l, h, pass);
+        let acc = self.linear.matmul(model, MatmulKind::Down, l, h, pass)?;
         let norm = match l + 1 < model.config.layers {
             true => format!("layers.{}.norm_attn", l + 1),
             false => "norm_final".into(),
         };
-        self.add(l, MatmulKind::Down, acc, stream, norm)
+        Ok(self.add(l, MatmulKind::Down, acc, stream, norm))
     }
 
     /// Entry of the table at `gate`, before it is saturated.

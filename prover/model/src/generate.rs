@@ -7,7 +7,7 @@ use tessera_circuits::semantics::arg_max;
 use tessera_circuits::wording::count;
 use thiserror::Error;
 
-use crate::forward::{ForwardError, ForwardState, Saturations};
+use crate::forward::{ForwardError, ForwardState, Placed, Saturations};
 use crate::passes::Traffic;
 use crate::QuantisedModel;
 
@@ -115,23 +115,25 @@ pub fn token_rows(prompt: usize, tokens: usize, context: usize) -> Result<usize,
 /// Continues `prompt` greedily: each token is the arg max of the logits, the lowest id on a tie.
 /// `on_token` gets every generated token as soon as it is known. The last generated token is not run, so
 /// prompt and tokens may exceed the context by one.
-pub fn generate(
-    model: &QuantisedModel,
+pub fn generate<'m>(
+    model: impl Into<Placed<'m>>,
     prompt: &[u32],
     options: &GenerateOptions,
     on_token: impl FnMut(u32),
 ) -> Result<Generation, GenerateError> {
-    check(model, prompt, options)?;
+    let model = model.into();
+    check(model.model, prompt, options)?;
     generate_in(&mut ForwardState::new(model), prompt, options, on_token)
 }
 
 /// Generates as [`generate`], and keeps what is computed: the state is ready for [`ForwardState::finish`].
 pub fn generate_recorded<'m>(
-    model: &'m QuantisedModel,
+    model: impl Into<Placed<'m>>,
     prompt: &[u32],
     options: &GenerateOptions,
 ) -> Result<(Generation, ForwardState<'m>), GenerateError> {
-    let rows = check(model, prompt, options)?;
+    let model = model.into();
+    let rows = check(model.model, prompt, options)?;
     let mut state = ForwardState::recording(model, 1 << ModelConfig::token_log(rows));
     let generation = generate_in(&mut state, prompt, options, |_| ())?;
     Ok((generation, state))

@@ -12,8 +12,8 @@ use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use tessera_circuits::mle;
 use tessera_circuits::scalar::Scalar;
 
-use super::column::Cells;
-use super::gkr::field::{self, even, odd, Factor, Packed, Sum, Words, SIMD_LANES};
+use crate::column::Cells;
+use crate::field::{self, even, odd, Factor, Packed, Sum, Words, SIMD_LANES};
 
 /// Entries of a row that are summed together when rows are long.
 const BLOCK: usize = 64;

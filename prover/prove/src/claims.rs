@@ -26,9 +26,9 @@ use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::labels::CLAIMS;
 use tessera_verifier::transcript::Transcript;
 
-use super::bind::{add_scaled, bind_leading, bind_sum, dot};
-use super::column::{Cells, Column};
-use super::sumcheck::{self, Instance, Proved, Staged, Table};
+use super::bind::{add_scaled, dot};
+use super::device::{ColumnId, Columns, Device, DeviceError, Table, Weights};
+use super::sumcheck::{self, Instance, Proved, Staged};
 
 type K = SecureField;
 
@@ -42,13 +42,19 @@ const MOST_SHARED: usize = 128;
 const SPARSE: usize = 8;
 
 /// Proves the batch, up to a claim on the columns at its end point.
-pub fn prove(batch: &Batch, shape: &Shape, columns: &[Vec<Column>], transcript: &mut Transcript) -> Proved {
+pub fn prove(
+    batch: &Batch,
+    shape: &Shape,
+    device: &dyn Device,
+    columns: &dyn Columns,
+    transcript: &mut Transcript,
+) -> Result<Proved, DeviceError> {
     let parts = shape.parts().par_iter();
     let parts: Vec<Split> = parts
-        .map(|part| Split::new(batch, *part, shape.log_rows(*part), &columns[part.index()]))
+        .map(|part| Split::new(batch, *part, shape.log_rows(*part), columns))
         .collect();
-    let instances = parts.iter().map(Split::instance).collect();
-    sumcheck::prove_staged(CLAIMS, batch.value, instances, transcript)
+    let instances = parts.iter().map(Split::instance).collect::<Result<_, _>>()?;
+    sumcheck::prove_staged(device, CLAIMS, batch.value, instances, transcript)
 }
 
 /// Bytes of the tables that a part's share of a batch takes: those of the outer variables with what they are made of, those of
@@ -81,7 +87,8 @@ struct Split<'a> {
     log_rows: u32,
     /// Variables of the first rounds.
     outer: u32,
-    columns: &'a [Column],
+    part: Part,
+    columns: &'a dyn Columns,
     /// Columns that carry a claim, ascending.
     claimed: Vec<usize>,
     groups: Vec<SplitGroup<'a>>,
@@ -89,6 +96,7 @@ struct Split<'a> {
 
 /// A group whose tensors are cut at the boundary.
 struct SplitGroup<'a> {
+    part: Part,
     terms: &'a [(usize, K)],
     factors: Vec<Factor<'a>>,
 }
@@ -100,12 +108,13 @@ struct Factor<'a> {
 }
 
 impl<'a> Split<'a> {
-    fn new(batch: &'a Batch, part: Part, log_rows: u32, columns: &'a [Column]) -> Self {
+    fn new(batch: &'a Batch, part: Part, log_rows: u32, columns: &'a dyn Columns) -> Self {
         let groups: Vec<&Group> = batch.of(part).collect();
         let outer = best_boundary(&groups, log_rows);
         Self {
             log_rows,
             outer,
+            part,
             columns,
             claimed: batch.columns(part),
             groups: groups.into_iter().map(|group| SplitGroup::new(group, outer)).collect(),
@@ -116,27 +125,30 @@ impl<'a> Split<'a> {
         self.log_rows - self.outer
     }
 
-    fn instance(&self) -> Staged<'_> {
-        let tables = self.groups.par_iter().flat_map_iter(|group| {
+    fn instance(&self) -> Result<Staged<'_>, DeviceError> {
+        let tables = self.groups.par_iter().map(|group| {
             let weights = group.factors.iter().map(|f| sum_of(&f.outer, self.outer));
-            let sums = group.sums(self.columns, self.outer, self.inner());
-            weights.zip(sums).map(|(u, d)| (u.into(), d.into()))
+            let sums = group.sums(self.columns, self.outer, self.inner())?;
+            let pairs = weights.zip(sums).map(|(u, d)| (u.into(), d.into()));
+            Ok(pairs.collect::<Vec<(Table, Table)>>())
         });
-        Staged {
+        let tables = tables.collect::<Result<Vec<_>, DeviceError>>()?;
+        Ok(Staged {
             first: Instance {
-                pairs: tables.collect(),
+                pairs: tables.into_iter().flatten().collect(),
                 variables: self.outer as usize,
             },
             variables: self.log_rows as usize,
             second: Box::new(|finals, point| self.inner_tables(finals, point)),
-        }
+        })
     }
 
     /// The tables of the inner variables, when the outer ones are bound to `point`; `finals` are the evaluations
     /// `(U_v~, D_v~)` there.
-    fn inner_tables(&self, finals: &[(K, K)], point: &[K]) -> Vec<(Table, Table)> {
-        let bind = |c: &usize| bind_leading(self.columns[*c].cells(), point);
-        let bound: Vec<Vec<K>> = self.claimed.par_iter().map(bind).collect();
+    fn inner_tables(&self, finals: &[(K, K)], point: &[K]) -> Result<Vec<(Table, Table)>, DeviceError> {
+        let part = self.part;
+        let claimed: Vec<ColumnId> = self.claimed.iter().map(|&index| ColumnId { part, index }).collect();
+        let bound = self.columns.bind_leading(&claimed, point)?;
         let mut starts = Vec::with_capacity(self.groups.len());
         let mut start = 0;
         for group in &self.groups {
@@ -158,7 +170,7 @@ impl<'a> Split<'a> {
             }
             (weights.into(), combined.into())
         });
-        tables.collect()
+        Ok(tables.collect())
     }
 }
 
@@ -203,6 +215,7 @@ impl<'a> SplitGroup<'a> {
             }
         }
         Self {
+            part: group.part,
             terms: &group.columns,
             factors,
         }
@@ -247,22 +260,24 @@ impl<'a> SplitGroup<'a> {
     }
 
     /// `D_v`, for every inner factor.
-    fn sums(&self, columns: &[Column], outer: u32, inner: u32) -> Vec<Vec<K>> {
+    fn sums(&self, columns: &dyn Columns, outer: u32, inner: u32) -> Result<Vec<Vec<K>>, DeviceError> {
+        let terms = self.terms();
         let Some((axis, _)) = self.shared_axis() else {
-            let of = |factor: &Factor| self.sum(columns, factor.inner, outer, inner);
+            let of = |factor: &Factor| {
+                let entries = Entries::of(factor.inner);
+                columns.bind(&terms, entries.weights(1 << inner), [1 << outer, 1])
+            };
             return self.factors.par_iter().map(of).collect();
         };
         let log = |weights: &[Weight]| weights.iter().map(Weight::log_len).sum::<u32>();
         let shared = distinct(self.factors.iter().map(|f| &f.inner[axis]));
         let before = log(&self.factors[0].inner[..axis]);
         let after = log(&self.factors[0].inner[axis + 1..]);
-        let along: Vec<Vec<K>> = shared
-            .par_iter()
-            .map(|weight| {
-                let weights = weight.table();
-                bind_sum(&self.terms(columns), 1 << (outer + before), &weights, 1 << after)
-            })
-            .collect();
+        let along = shared.par_iter().map(|weight| {
+            let axes = [1 << (outer + before), 1 << after];
+            columns.bind(&terms, Weights::All(&weight.table()), axes)
+        });
+        let along = along.collect::<Result<Vec<Vec<K>>, _>>()?;
         let of = |factor: &Factor| {
             let position = shared.iter().position(|w| **w == factor.inner[axis]);
             let table = &along[position.expect("every factor has one of the shared weights")];
@@ -270,32 +285,14 @@ impl<'a> SplitGroup<'a> {
             let (rest, length) = (Entries::of(&rest), 1 << (before + after));
             table.chunks(length).map(|row| rest.dot(row)).collect()
         };
-        self.factors.par_iter().map(of).collect()
-    }
-
-    /// `D_v` of one inner factor.
-    fn sum(&self, columns: &[Column], factor: &[Weight], outer: u32, inner: u32) -> Vec<K> {
-        let terms = self.terms(columns);
-        match Entries::of(factor) {
-            Entries::All(weights) => bind_sum(&terms, 1 << outer, &weights, 1),
-            Entries::Some(entries) => {
-                let mut sums = vec![K::zero(); 1 << outer];
-                for (column, k) in terms {
-                    let row = |row: Cells<'_>| entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * row.get(*i));
-                    let rows = column.chunks(1 << inner).map(row);
-                    sums.iter_mut().zip(rows).for_each(|(sum, v)| *sum += k * v);
-                }
-                sums
-            }
-        }
+        Ok(self.factors.par_iter().map(of).collect())
     }
 
     /// The columns of the group, with their coefficients.
-    fn terms<'c>(&self, columns: &'c [Column]) -> Vec<(Cells<'c>, K)> {
-        self.terms
-            .iter()
-            .map(|(column, k)| (columns[*column].cells(), *k))
-            .collect()
+    fn terms(&self) -> Vec<(ColumnId, K)> {
+        let part = self.part;
+        let term = |&(index, k): &(usize, K)| (ColumnId { part, index }, k);
+        self.terms.iter().map(term).collect()
     }
 }
 
@@ -335,6 +332,14 @@ impl Entries {
         let mut all = vec![K::zero(); 1 << log];
         add_tensor(&mut all, tensor, K::one());
         Self::All(all)
+    }
+
+    /// As weights of the `length` entries of the product.
+    fn weights(&self, length: usize) -> Weights<'_> {
+        match self {
+            Self::All(all) => Weights::All(all),
+            Self::Some(entries) => Weights::Some { entries, length },
+        }
     }
 
     fn dot(&self, values: &[K]) -> K {

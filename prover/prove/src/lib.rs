@@ -7,16 +7,20 @@ pub mod bind;
 pub mod check;
 pub mod claims;
 pub mod column;
+pub mod device;
+mod error;
+pub mod field;
 pub mod gkr;
 pub mod grind;
 pub mod matmul;
-pub mod multiplicities;
 pub mod opening;
+pub mod scalar;
 pub mod stark;
 mod stopwatch;
 pub mod sumcheck;
 pub mod trace;
 mod trees;
+pub mod vectors;
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -24,11 +28,10 @@ use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
 use tessera_circuits::shape::{Product, Shape};
-use tessera_circuits::statement::{Statement, StatementError};
-use tessera_circuits::statistics::{Clip, Statistics, StatisticsError};
+use tessera_circuits::statement::Statement;
+use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::trees::{lookup_trees, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
-use tessera_verifier::codec::CodecError;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, POINTS};
@@ -40,20 +43,21 @@ use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_context, absorb_statistics, open_transcript, unit_coefficients, verify_chunk, weight_families,
-    ChunkStatement, VerifyError,
+    ChunkStatement,
 };
-use thiserror::Error;
+
+pub use self::error::ProveError;
 
 use self::activations::Activations;
 use self::column::Column;
+use self::device::{Bands, Device, DeviceError};
 use self::matmul::PrecomputedMatmuls;
-use self::multiplicities::multiplicities;
-use self::opening::{Codeword, CommittedWeights, OpeningProverError, ProverClaim};
-use self::stark::{twiddles, Counted, ProveStarkError};
+use self::opening::{Codeword, OpeningProverError, ProverClaim};
+use self::stark::{twiddles, Counted};
 use self::stopwatch::Stopwatch;
 use self::trace::{statistics, Source};
-use tessera_model::forward::{ForwardError, ForwardState, Input, Saturations, Witness};
-use tessera_model::generate::{generate, generate_recorded, GenerateError, GenerateOptions};
+use tessera_model::forward::{ForwardState, Input, Placed, Saturations, Witness};
+use tessera_model::generate::{generate, generate_recorded, GenerateOptions};
 use tessera_model::passes::Traffic;
 use tessera_model::QuantisedModel;
 use tessera_support::progress::Progress;
@@ -65,6 +69,18 @@ pub struct ProverModel<'a> {
     pub id: ModelId,
     pub quantised: &'a QuantisedModel,
     pub codeword: &'a Codeword,
+    /// The device that proofs are made on; all devices make the same proofs.
+    pub device: &'a dyn Device,
+}
+
+impl<'a> ProverModel<'a> {
+    /// The model as the forward pass takes it.
+    fn placed(&self) -> Placed<'a> {
+        Placed {
+            model: self.quantised,
+            linear: self.device.linear(),
+        }
+    }
 }
 
 /// A finished proof and how it was made.
@@ -80,33 +96,6 @@ pub struct ProveReport {
     pub saturated: Saturations,
     /// Bits of the soundness ledger.
     pub security_bits: f64,
-}
-
-/// Why no proof was made.
-#[derive(Debug, Error)]
-pub enum ProveError {
-    #[error(transparent)]
-    Statement(#[from] StatementError),
-    /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
-    #[error("{0}; the model is far from its calibration text on this prompt")]
-    Clipped(#[from] StatisticsError),
-    #[error(transparent)]
-    Generate(#[from] GenerateError),
-    #[error(transparent)]
-    Forward(#[from] ForwardError),
-    #[error(transparent)]
-    Opening(#[from] OpeningProverError),
-    #[error(transparent)]
-    Stark(#[from] ProveStarkError),
-    #[error(transparent)]
-    Codec(#[from] CodecError),
-    #[error("internal error: the proof does not verify: {0}")]
-    Check(#[source] VerifyError),
-    #[error(
-        "a statement of {rows} token rows has {:.1} bits of security at most, below the minimum of {min:.0}",
-        (got * 10.0).floor() / 10.0
-    )]
-    Security { rows: usize, got: f64, min: f64 },
 }
 
 /// Continues `prompt` as the options say, or makes a vector of it, and proves in one piece that the model does.
@@ -132,7 +121,7 @@ pub fn prove_in_context(
         let statement = generated(model, prompt, options, &mut watch)?;
         return whole(model, statement, context, None, watch);
     }
-    let generate = || generate_recorded(model.quantised, prompt, options);
+    let generate = || generate_recorded(model.placed(), prompt, options);
     let (generation, state) = watch.phase("generate", generate)?;
     watch.read("generate", generation.traffic);
     let statement = Statement {
@@ -177,7 +166,7 @@ pub fn boundaries(
     for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
-        let run = ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), None)?;
+        let run = ForwardState::run_chunk(model.placed(), chunk, input, statement.lengths(), None)?;
         boundaries.push(run.output);
         progress.advance(1);
     }
@@ -244,10 +233,10 @@ fn generated(
     watch: &mut Stopwatch<'_>,
 ) -> Result<Statement, ProveError> {
     if !model.key.config.generates() {
-        let vector = watch.phase("embed", || ForwardState::new(model.quantised).vector(prompt))?;
+        let vector = watch.phase("embed", || ForwardState::new(model.placed()).vector(prompt))?;
         return Ok(Statement::of_vector(prompt.to_vec(), &vector));
     }
-    let generation = watch.phase("generate", || generate(model.quantised, prompt, options, |_| ()))?;
+    let generation = watch.phase("generate", || generate(model.placed(), prompt, options, |_| ()))?;
     watch.read("generate", generation.traffic);
     Ok(Statement {
         prompt: prompt.to_vec(),
@@ -336,7 +325,7 @@ impl Run {
             let leading = statement.leading(&key.params.leading, shape.token);
             let entering = |boundary| Input::Stream(boundary, leading);
             let input = input.map_or(Input::Tokens(&ids), entering);
-            ForwardState::run_chunk(model.quantised, chunk, input, statement.lengths(), Some(&mut witness))
+            ForwardState::run_chunk(model.placed(), chunk, input, statement.lengths(), Some(&mut witness))
         })?;
         if run.traffic.bytes > 0 {
             watch.read("forward pass", run.traffic);
@@ -380,21 +369,23 @@ fn unchecked(
     watch: &mut Stopwatch<'_>,
 ) -> Result<(ChunkProof, Saturations), ProveError> {
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
+    let device = model.device;
     // Commitments before any challenge.
     let params = CommitmentParams::of_activations(shape, &key.weights);
     let suite = key.header.hash_suite;
     let mut transcript = open_transcript(suite, claim.model, &params, statement, chunk, &claim.ends);
     absorb_context(claim.context.as_ref(), &mut transcript);
-    let columns = &run.columns;
+    let columns = &*device.columns(run.columns)?;
     let mut activations = watch.phase("commit activations", || {
         Activations::commit(suite, shape, columns, params)
-    });
-    transcript.send(ACTIVATIONS, activations.units.root());
+    })?;
+    transcript.send(ACTIVATIONS, &activations.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
         let tables = (&run.params, &shape.config);
-        Counted::commit(tables, multiplicities(shape, columns), &twiddles, &mut transcript)
-    });
+        let counts = columns.count(shape)?;
+        Ok::<_, DeviceError>(Counted::commit(tables, counts, &twiddles, &mut transcript))
+    })?;
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
@@ -414,9 +405,9 @@ fn unchecked(
         points: &points,
     };
     let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
-    let mut matmuls = watch.phase("matmuls", || {
-        matmul::prove(&public, columns, weights, &opened, &mut transcript)
-    });
+    let (matmuls, bands) = watch.phase("matmuls", || {
+        matmul::prove(&public, device, columns, weights, &opened, &mut transcript)
+    })?;
     watch.read("matmuls", matmuls.traffic);
     let families = weight_families(shape, &mut transcript);
 
@@ -424,19 +415,19 @@ fn unchecked(
     let (batch, linear) = watch.phase("claims", || {
         let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
         let batch = batch(claims, transcript.challenge(CLAIMS));
-        let linear = claims::prove(&batch, shape, columns, &mut transcript);
-        (batch, linear)
-    });
+        let linear = claims::prove(&batch, shape, device, columns, &mut transcript)?;
+        Ok::<_, DeviceError>((batch, linear))
+    })?;
 
     // Weights and activations.
     let (opening, traffic) = watch.phase("open", || {
-        let units = UnitClaim::of(shape, &batch, &linear.point, &activations);
+        let units = UnitClaim::of(shape, &batch, &linear.point, &activations)?;
         open(
             model,
             &public,
             opened,
             &families,
-            &mut matmuls,
+            (&matmuls, bands),
             (&units, &mut activations),
             &mut transcript,
         )
@@ -448,7 +439,7 @@ fn unchecked(
     let proof = ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics: run.statistics,
-        activations: *activations.units.root(),
+        activations: activations.root(),
         lookup_work,
         lookups: lookups.proofs,
         matmuls: matmuls.proof,
@@ -485,20 +476,30 @@ struct UnitClaim<'a> {
 }
 
 impl<'a> UnitClaim<'a> {
-    fn of(shape: &Shape, batch: &Batch, point: &'a [SecureField], activations: &Activations<'_>) -> Self {
+    fn of(
+        shape: &Shape,
+        batch: &Batch,
+        point: &'a [SecureField],
+        activations: &Activations<'_>,
+    ) -> Result<Self, DeviceError> {
         let local_point = suffix(point, MIN_ROWS_LOG);
-        Self {
+        Ok(Self {
             gamma: unit_coefficients(shape, batch, point),
             local_point,
-            values: activations.unit_values(local_point),
-        }
+            values: activations.unit_values(local_point)?,
+        })
     }
 
     /// The claim with the activations that it is about, as they are opened.
     fn claim<'s>(&'s self, activations: &'s mut Activations<'_>) -> ProverClaim<'s> {
-        let units = &mut activations.units;
-        let all = units.params().all();
-        ProverClaim::new(units, all, self.local_point, &self.gamma, &self.values)
+        let all = activations.units.commitment().params.all();
+        ProverClaim::new(
+            &mut *activations.units,
+            all,
+            self.local_point,
+            &self.gamma,
+            &self.values,
+        )
     }
 }
 
@@ -508,16 +509,15 @@ fn open(
     public: &Public<'_>,
     columns: OpenedColumns,
     families: &[(Product, SecureField)],
-    matmuls: &mut PrecomputedMatmuls,
+    (matmuls, bands): (&PrecomputedMatmuls, Box<dyn Bands + '_>),
     (units, activations): (&UnitClaim<'_>, &mut Activations<'_>),
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let log_band = columns.log_band();
     let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), log_band);
     let point = public.local_point(&matmuls.point, log_band);
-    let memory = std::mem::take(&mut matmuls.memory);
-    let mut committed = CommittedWeights::new(&model.quantised.weights, model.codeword, memory)?;
-    let weights = ProverClaim::new(&mut committed, columns, &point, &gamma, &matmuls.band_values);
+    let mut committed = bands.into_committed(&model.quantised.weights, model.codeword)?;
+    let weights = ProverClaim::new(&mut *committed, columns, &point, &gamma, &matmuls.band_values);
     let proof = opening::open(&mut [weights, units.claim(activations)], transcript)?;
     Ok((proof, committed.traffic()))
 }

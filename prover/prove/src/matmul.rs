@@ -4,7 +4,7 @@
 mod attention;
 mod norms;
 
-use std::ops::{AddAssign, Range};
+use std::ops::AddAssign;
 
 use num_traits::Zero;
 use rayon::prelude::*;
@@ -12,7 +12,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::requant;
 use tessera_circuits::mle::eq_table;
-use tessera_circuits::model::{Limbs, TILE, TILE_LOG};
+use tessera_circuits::model::{Limbs, TILE_LOG};
 use tessera_circuits::ops::ff;
 use tessera_circuits::ops::{Operands, PLACES};
 use tessera_circuits::shape::Part;
@@ -23,15 +23,12 @@ use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 use tessera_verifier::transcript::Transcript;
 
-use crate::bind::bind_middle;
-use crate::column::Column;
-use crate::gkr::field::{words, Factor as Scalar, Packed, Words, SIMD_LANES};
+use crate::device::{Bands, ColumnId, Columns, Device, DeviceError, Table as Factor, Weights};
+use crate::field::{pack, words, Factor as Scalar, Packed, SIMD_LANES};
 use crate::opening::memory::message_bytes;
-use crate::sumcheck::{self, pack, Instance, Table as Factor};
-use tessera_kernels::table::Table;
-use tessera_kernels::weights::{coefficients, combine, Coefficients, Elements, Isa};
-use tessera_model::passes::{cut, window_tiles, Traffic, WeightPass, Window};
-use tessera_model::tiles::{planes_of, tile_bytes, TileRange, TileSource};
+use crate::sumcheck::{self, Instance};
+use tessera_model::passes::Traffic;
+use tessera_model::tiles::{TileRange, TileSource};
 
 type K = SecureField;
 
@@ -44,8 +41,6 @@ pub struct PrecomputedMatmuls {
     pub point: Vec<K>,
     /// `B~(local point)` of every opened band, for the opening.
     pub band_values: Vec<K>,
-    /// Memory that is free for other tables now.
-    pub memory: Table<Elements>,
     /// What the pass over the weights read.
     pub traffic: Traffic,
 }
@@ -54,34 +49,29 @@ pub struct PrecomputedMatmuls {
 const QUERIES: usize = 3;
 const KEYS: usize = 4;
 
-/// Bands that a thread takes at a time.
-const TASK_BANDS: usize = 64;
-
 /// What makes the factor tables of a product, of the columns and of the bound bands.
-type Make = fn(&Factors<'_>, &[Elements]) -> (Factor, Factor);
+type Make = fn(&Factors<'_>) -> Result<(Factor, Factor), DeviceError>;
 
 /// By product.
 const MAKERS: [(Product, Make); PLACES] = [
-    (Product::NORM, |own, tables| own.weighted(Product::NORM, tables)),
-    (Product::ATT, |own, tables| own.weighted(Product::ATT, tables)),
-    (Product::FF, |own, tables| own.weighted(Product::FF, tables)),
-    (Product::EMBED, |own, tables| {
-        entries((own.one_hot(), own.weights(Product::EMBED, tables)))
+    (Product::NORM, |own| own.weighted(Product::NORM)),
+    (Product::ATT, |own| own.weighted(Product::ATT)),
+    (Product::FF, |own| own.weighted(Product::FF)),
+    (Product::EMBED, |own| {
+        Ok(entries((own.one_hot(), own.weights(Product::EMBED)?)))
     }),
-    (Product::SCORE, |own, _| entries(own.scores())),
-    (Product::VALUE, |own, _| entries(own.values())),
-    (Product::HEAD, |own, tables| entries(own.head(tables))),
-    (Product::NORM_LIMBS, |own, tables| {
-        own.weighted(Product::NORM_LIMBS, tables)
-    }),
-    (Product::ACT, |own, _| own.act()),
-    (Product::SQUARE, |own, _| own.square()),
-    (Product::RECIPROCAL, |own, _| entries(own.reciprocals())),
-    (Product::ROOT, |own, _| entries(own.roots())),
-    (Product::QUERY_SQUARE, |own, _| entries(own.head_squares(Part::Q))),
-    (Product::QUERY_ROOT, |own, _| entries(own.head_roots(Part::Q))),
-    (Product::KEY_SQUARE, |own, _| entries(own.head_squares(Part::K))),
-    (Product::KEY_ROOT, |own, _| entries(own.head_roots(Part::K))),
+    (Product::SCORE, |own| own.scores().map(entries)),
+    (Product::VALUE, |own| own.values().map(entries)),
+    (Product::HEAD, |own| own.head().map(entries)),
+    (Product::NORM_LIMBS, |own| own.weighted(Product::NORM_LIMBS)),
+    (Product::ACT, |own| own.act()),
+    (Product::SQUARE, |own| own.square()),
+    (Product::RECIPROCAL, |own| own.reciprocals().map(entries)),
+    (Product::ROOT, |own| own.roots().map(entries)),
+    (Product::QUERY_SQUARE, |own| own.head_squares(Part::Q).map(entries)),
+    (Product::QUERY_ROOT, |own| own.head_roots(Part::Q).map(entries)),
+    (Product::KEY_SQUARE, |own| own.head_squares(Part::K).map(entries)),
+    (Product::KEY_ROOT, |own| own.head_roots(Part::K).map(entries)),
 ];
 
 /// Factors as tables of elements.
@@ -89,109 +79,57 @@ fn entries((a, b): (Vec<K>, Vec<K>)) -> (Factor, Factor) {
     (a.into(), b.into())
 }
 
-/// Proves all matmuls of a chunk, whose tiles are among those of `opened`. `columns` are the trace columns by part.
-pub fn prove(
+/// Proves all matmuls of a chunk, whose tiles are among those of `opened`. Also returns the sums of their bands, whose memory the opening
+/// can take over.
+pub fn prove<'a>(
     public: &Public<'_>,
-    columns: &[Vec<Column>],
+    device: &'a dyn Device,
+    columns: &dyn Columns,
     tiles: &dyn TileSource,
     opened: &OpenedColumns,
     transcript: &mut Transcript,
-) -> PrecomputedMatmuls {
+) -> Result<(PrecomputedMatmuls, Box<dyn Bands + 'a>), DeviceError> {
+    let tiles = TileRange::new(tiles, opened.tiles());
+    let point = suffix(&public.points.out, opened.log_band() + TILE_LOG);
+    let (bands, traffic) = device.bands(&tiles, point, message_bytes(opened))?;
     let witness = Factors {
         public,
         columns,
         opened,
+        bands: &*bands,
     };
-    let tiles = TileRange::new(tiles, opened.tiles());
-    let point = suffix(&public.points.out, opened.log_band() + TILE_LOG);
-    let (tables, traffic) = bind_bands(&tiles, point, message_bytes(opened));
     let own = MAKERS.iter().filter(|(product, _)| product.exists(public.shape));
-    let instances = own.clone().map(|(product, make)| Instance {
-        pairs: vec![make(&witness, &tables)],
-        variables: product.variables(public.shape) as usize,
+    let instances = own.clone().map(|(product, make)| {
+        Ok(Instance {
+            pairs: vec![make(&witness)?],
+            variables: product.variables(public.shape) as usize,
+        })
     });
-    let instances: Vec<Instance<Factor>> = instances.collect();
-    let claim = instances.iter().flat_map(|i| &i.pairs).map(|(a, b)| a.inner(b)).sum();
+    let instances: Vec<Instance<Factor>> = instances.collect::<Result<_, DeviceError>>()?;
     debug_assert_eq!(
         instances.iter().map(|i| i.variables).max(),
         Some(public.shape.product_variables() as usize)
     );
-    let proved = sumcheck::prove(MATMULS, claim, instances, transcript);
+    let (claim, proved) = sumcheck::prove_sum(device, MATMULS, instances, transcript)?;
     let finals = proved.finals.iter().map(|finals| finals[0]);
     let operands = own.zip(finals).map(|((product, _), (a, b))| (*product, [a, b]));
     let operands = Operands::new(operands.collect());
     let placed = operands.placed();
     transcript.send(OPERANDS, &placed);
-    let band_values = band_values(&tables, suffix(&proved.point, TILE_LOG));
+    let band_values = bands.values(suffix(&proved.point, TILE_LOG))?;
     let proof = MatmulProof {
         claim,
         sumcheck: proved.proof,
         operands: placed,
     };
-    PrecomputedMatmuls {
+    let proved = PrecomputedMatmuls {
         proof,
         operands,
         point: proved.point,
         band_values,
-        memory: tables,
         traffic,
-    }
-}
-
-/// First pass over the weights: `t_B(x) = sum_(d, y) B(d, x, y) eq(point, (d, y))` for every band, `x` the lane and `d` the
-/// tile in the band. A point of six coordinates has bands of one tile, and every coordinate more doubles them. The table
-/// has memory for `room` bytes, if these are more.
-///
-/// # Panics
-/// If the last band is not full.
-pub fn bind_bands(source: &dyn TileSource, point: &[K], room: usize) -> (Table<Elements>, Traffic) {
-    let (isa, format) = (Isa::best(), source.format());
-    let eq = eq_table(point);
-    let of_tiles = eq.as_chunks::<TILE>().0;
-    let terms: Vec<_> = of_tiles.iter().flat_map(|eq| planes_of(format, eq)).collect();
-    let terms: Vec<Coefficients> = terms.as_chunks().0.iter().map(coefficients).collect();
-    let band = of_tiles.len();
-    let (size, number) = (band * tile_bytes(format), source.tiles() / band);
-    assert_eq!(source.tiles(), number * band, "tiles of whole bands");
-    let parts = cut(number, window_tiles(source) / band);
-    let tiles = |bands: &Range<usize>| bands.start * band..bands.end * band;
-    let windows: Vec<Window> = parts.clone().map(|bands| vec![tiles(&bands)]).collect();
-    let mut out = Table::with_room(number, room);
-    let ((), traffic) = WeightPass::run(source, &windows, |pass| {
-        for bands in parts {
-            let (bytes, sums) = (source.bytes(tiles(&bands)), &mut out[bands]);
-            pass.next(|| {
-                let bands = bytes.par_chunks(TASK_BANDS * size).zip(sums.par_chunks_mut(TASK_BANDS));
-                bands.for_each(|(bands, sums)| combine(isa, bands.as_chunks().0, &terms, sums));
-            });
-        }
-    });
-    (out, traffic)
-}
-
-/// `B~(d, point, y)` of every band, from its sums of [`bind_bands`] at `(d, y)`.
-pub fn band_values(tables: &[Elements], point: &[K]) -> Vec<K> {
-    let inner = eq_table(point);
-    let inner = inner.as_chunks::<SIMD_LANES>().0;
-    let inner: Vec<Packed> = inner.iter().map(Packed::from_array).collect();
-    let value = |band: &Elements| {
-        let groups = band.iter().zip(&inner).map(|(group, inner)| packed(group) * *inner);
-        groups.fold(Packed::zero(), |sum, v| sum + v).total()
     };
-    tables.par_iter().map(value).collect()
-}
-
-/// Value of a lane.
-pub fn lane(elements: &Elements, lane: usize) -> K {
-    let group = &elements[lane / 16];
-    K::from_m31_array(std::array::from_fn(|c| {
-        BaseField::from_u32_unchecked(group[c][lane % 16])
-    }))
-}
-
-/// Sixteen lanes as the field arithmetic takes them.
-fn packed(group: &[[u32; 16]; 4]) -> Packed {
-    Packed::from_words(group.map(Words::from_array))
+    Ok((proved, bands))
 }
 
 /// Adds the rows of a lane, which begins at `start`, to where they are along the full axes of its part.
@@ -225,22 +163,30 @@ fn rows(count: usize, width: usize, fill: impl Fn(usize, &mut [Packed]) + Sync) 
 /// The factor tables of the products.
 struct Factors<'a> {
     public: &'a Public<'a>,
-    columns: &'a [Vec<Column>],
+    columns: &'a dyn Columns,
     /// The columns whose bands are bound.
     opened: &'a OpenedColumns,
+    /// Their sums.
+    bands: &'a dyn Bands,
 }
 
 impl Factors<'_> {
     /// `sum of factor * column` of `part`, bound at `point` along axis `outer`: a table over the other axes, zero
     /// beyond the committed lanes.
-    fn bound(&self, part: Part, columns: &[(usize, K)], outer: usize, point: &[K]) -> Vec<K> {
+    fn bound(&self, part: Part, columns: &[(usize, K)], outer: usize, point: &[K]) -> Result<Vec<K>, DeviceError> {
         self.bound_with(part, columns, outer, &eq_table(point))
     }
 
     /// The same with other weights than those of a point. Weights that are fewer than a lane has entries along the axis are those
     /// of every block of as many entries: what is left of the axis is the block. If they are more, the axis is cut, and each lane
     /// has its own.
-    fn bound_with(&self, part: Part, columns: &[(usize, K)], outer: usize, weights: &[K]) -> Vec<K> {
+    fn bound_with(
+        &self,
+        part: Part,
+        columns: &[(usize, K)],
+        outer: usize,
+        weights: &[K],
+    ) -> Result<Vec<K>, DeviceError> {
         let shape = self.public.shape;
         let (mut axes, mut full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
         let (own, blocks) = (1usize << axes[outer], axes[outer].saturating_sub(weights.len().ilog2()));
@@ -251,7 +197,6 @@ impl Factors<'_> {
         let rest: u32 = axes[outer + 1..].iter().sum();
         let mut sum = vec![K::zero(); 1 << full.iter().sum::<u32>()];
         for lane in 0..shape.lanes(part) {
-            let mut bound = vec![K::zero(); 1 << (lead + rest)];
             let mut start = shape.lane_start(part, lane);
             let mut weights = weights;
             if weights.len() > own {
@@ -259,15 +204,17 @@ impl Factors<'_> {
                 weights = &weights[along.map_or(0, |(_, first)| *first)..][..own];
                 start.retain(|(axis, _)| *axis != outer);
             }
-            for (column, factor) in columns {
-                let scaled: Vec<K> = weights.iter().map(|w| *w * *factor).collect();
-                let column = &self.columns[part.index()][lane * width + column];
-                let values = bind_middle(column.cells(), 1 << lead, &scaled, 1 << rest);
-                bound.iter_mut().zip(values).for_each(|(b, v)| *b += v);
-            }
+            let term = |(column, factor): &(usize, K)| {
+                let index = lane * width + column;
+                (ColumnId { part, index }, *factor)
+            };
+            let terms: Vec<(ColumnId, K)> = columns.iter().map(term).collect();
+            let bound = self
+                .columns
+                .bind(&terms, Weights::All(weights), [1 << lead, 1 << rest])?;
             place_rows(&bound, &start, [&axes, &full], &mut sum);
         }
-        sum
+        Ok(sum)
     }
 
     fn limbs(&self, hi: usize, lo: usize) -> [(usize, K); 2] {
@@ -278,7 +225,7 @@ impl Factors<'_> {
     }
 
     /// Operands bound at the token point, and the weights of the same product.
-    fn weighted(&self, product: Product, tables: &[Elements]) -> (Factor, Factor) {
+    fn weighted(&self, product: Product) -> Result<(Factor, Factor), DeviceError> {
         let (part, columns) = match product {
             Product::NORM => (Part::STREAM, self.public.normed_columns(Limbs::One)),
             Product::NORM_LIMBS => (Part::STREAM, self.public.normed_columns(Limbs::Two)),
@@ -288,12 +235,12 @@ impl Factors<'_> {
                 (Part::FF, self.limbs(high, low).to_vec())
             }
         };
-        let operand = self.bound(part, &columns, 1, &self.public.points.token);
-        entries((operand, self.weights(product, tables)))
+        let operand = self.bound(part, &columns, 1, &self.public.points.token)?;
+        Ok(entries((operand, self.weights(product)?)))
     }
 
     /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
-    fn weights(&self, product: Product, tables: &[Elements]) -> Vec<K> {
+    fn weights(&self, product: Product) -> Result<Vec<K>, DeviceError> {
         let (log_band, first) = (self.opened.log_band(), self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
@@ -308,63 +255,56 @@ impl Factors<'_> {
             let point = self.public.points.out(m.out_log);
             let blocks = eq_table(&point[..point.len() - (log_band + TILE_LOG) as usize]);
             let weight = self.public.points.matmul_weight(m.kind, m.layer);
-            let start = lead << m.in_log;
             let row_bands = m.out_blocks >> log_band;
-            let factors = blocks.iter().take(row_bands);
-            let factors: Vec<_> = factors.map(|e| Scalar::new(weight * *e)).collect();
-            let rows = tables[(m.first_tile >> log_band) - first..][..m.in_blocks * row_bands].par_chunks(row_bands);
-            let targets = out[start..][..m.in_blocks * TILE].par_chunks_mut(TILE);
-            targets.zip(rows).for_each(|(target, row)| {
-                let mut sums = [Packed::zero(); TILE / SIMD_LANES];
-                for (band, factor) in row.iter().zip(&factors) {
-                    for (sum, group) in sums.iter_mut().zip(band) {
-                        *sum += packed(group) * *factor;
-                    }
-                }
-                let sums = sums.iter().flat_map(|sum| sum.to_array());
-                target.iter_mut().zip(sums).for_each(|(t, v)| *t += v);
-            });
+            let factors: Vec<K> = blocks.iter().take(row_bands).map(|e| weight * *e).collect();
+            let own = (m.first_tile >> log_band) - first;
+            let rows = self.bands.rows(own..own + m.in_blocks * row_bands, &factors)?;
+            let targets = out[lead << m.in_log..].iter_mut();
+            targets.zip(rows).for_each(|(target, v)| *target += v);
         }
-        out
+        Ok(out)
     }
 
     /// The last normed state of the generated positions, and the head; zero in chunks without head.
-    fn head(&self, tables: &[Elements]) -> (Vec<K>, Vec<K>) {
+    fn head(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let shape = self.public.shape;
-        let weights = self.weights(Product::HEAD, tables);
+        let weights = self.weights(Product::HEAD)?;
         let rows = self.public.generated_rows();
         let columns = self.public.normed_columns(shape.limbs.head);
-        let states = self.bound_with(Part::STREAM, &columns, 1, &rows);
-        (
-            states[(shape.states() - 1) * weights.len()..][..weights.len()].to_vec(),
-            weights,
-        )
+        let states = self.bound_with(Part::STREAM, &columns, 1, &rows)?;
+        let last = &states[(shape.states() - 1) * weights.len()..][..weights.len()];
+        Ok((last.to_vec(), weights))
     }
 
     /// A column of a part along its whole axes, zero beyond the committed lanes.
-    fn whole(&self, part: Part, column: usize) -> Vec<BaseField> {
+    fn whole(&self, part: Part, column: usize) -> Result<Vec<BaseField>, DeviceError> {
         let shape = self.public.shape;
         let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
         let mut out = vec![BaseField::zero(); 1 << full.iter().sum::<u32>()];
         for lane in 0..shape.lanes(part) {
-            let column = &self.columns[part.index()][lane * width + column];
-            place_rows(
-                &column.elements(),
-                &shape.lane_start(part, lane),
-                [&axes, &full],
-                &mut out,
-            );
+            let index = lane * width + column;
+            let cells = self.columns.read(ColumnId { part, index })?;
+            place_rows(&cells, &shape.lane_start(part, lane), [&axes, &full], &mut out);
         }
-        out
+        Ok(out)
+    }
+
+    /// Some columns of a part, each along its whole axes.
+    fn wholes<const N: usize>(&self, part: Part, columns: [usize; N]) -> Result<[Vec<BaseField>; N], DeviceError> {
+        let mut out = [const { Vec::new() }; N];
+        for (out, column) in out.iter_mut().zip(columns) {
+            *out = self.whole(part, column)?;
+        }
+        Ok(out)
     }
 
     /// SiLU of the gates, each times its weight among the accumulators, and up projections.
-    fn act(&self) -> (Factor, Factor) {
+    fn act(&self) -> Result<(Factor, Factor), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let layers = points.layer_weights(shape.config.layers);
         let layers: Vec<K> = layers.into_iter().map(|w| points.act_weight() * w).collect();
         let (tokens, features) = (eq_table(&points.token), pack(&eq_table(points.out(shape.padded.ff))));
-        let [silu, up] = [ff::SILU, ff::UP].map(|column| self.whole(Part::FF, column));
+        let [silu, up] = self.wholes(Part::FF, [ff::SILU, ff::UP])?;
         let (silu, up) = (base_rows(&silu, features.len()), base_rows(&up, features.len()));
         let gates = rows(silu.len(), features.len(), |row, out| {
             let Some(layer) = layers.get(row / tokens.len()) else {
@@ -379,7 +319,7 @@ impl Factors<'_> {
             let values = out.iter_mut().zip(up[row]);
             values.for_each(|(out, v)| *out = Packed::from_base(words::load(v)));
         });
-        (Factor::Packs(gates), Factor::Packs(ups))
+        Ok((Factor::Packs(gates), Factor::Packs(ups)))
     }
 
     /// The one-hot matrix of the row tokens and their positions, bound at the token point.

@@ -42,9 +42,6 @@ pub enum ProveStarkError {
     /// The multiplicities violate a constraint: a defect of this program, never of the input.
     #[error("internal error: the tables do not satisfy the constraints ({0})")]
     Constraints(String),
-    /// A challenge hit 0 or 1 (probability below 2^-110).
-    #[error("a challenge is degenerate; try again with another statement")]
-    DegeneratePoint,
 }
 
 /// Twiddles of the tables' domains.

@@ -10,8 +10,10 @@ use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{LookupTree, Plane};
 use tessera_prover::bind::{bind_middle, eval_base};
 use tessera_prover::column::of_elements;
+use tessera_prover::device::Device;
 use tessera_prover::gkr;
 use tessera_prover::sumcheck::{prove, Instance};
+use tessera_prover::vectors::Vectors;
 use tessera_testkit::SplitMix;
 use tessera_verifier::transcript::Transcript;
 
@@ -64,7 +66,7 @@ fn sumcheck(bencher: Bencher, (variables, pairs): (usize, usize)) {
     let claim = square * SecureField::from(pairs as u32);
     bencher
         .with_inputs(|| vec![instance()])
-        .bench_local_values(|instances| prove("batch", claim, instances, &mut Transcript::new("bench")));
+        .bench_local_values(|instances| prove(&Vectors, "batch", claim, instances, &mut Transcript::new("bench")));
 }
 
 /// Sums of `2^log` lookups, a mixture as the activations have.
@@ -75,7 +77,7 @@ fn lookups(bencher: Bencher, log: u32) {
     let mut rng = SplitMix(2);
     let mut column = || (0..1 << HEIGHT).map(|_| air::base(rng.below(1 << 16) as i64)).collect();
     let columns: Vec<Vec<BaseField>> = (0..planes + 1).map(|_| column()).collect();
-    let columns = of_elements(&[columns]);
+    let columns = Vectors.columns(of_elements(&[columns])).expect("columns");
     let plane = |i: usize| {
         let [a, b] = [i, i + 1].map(Linear::column);
         let lookup = match i % 4 {
@@ -95,5 +97,5 @@ fn lookups(bencher: Bencher, log: u32) {
     let relations = air::Relations::dummy(&[Relation::Range16]);
     bencher
         .counter(ItemsCount::new(1usize << log))
-        .bench_local(|| gkr::prove(&trees, &columns, &relations, &mut Transcript::new("bench")));
+        .bench_local(|| gkr::prove(&trees, &*columns, &relations, &mut Transcript::new("bench")));
 }

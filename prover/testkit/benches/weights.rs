@@ -13,9 +13,9 @@ use tessera_model::forward::ForwardState;
 use tessera_model::tiles::{planes, tile_bytes, TileSource};
 use tessera_model::weights::PackedWeights;
 use tessera_model::QuantisedModel;
-use tessera_prover::matmul::bind_bands;
 use tessera_prover::opening::memory::message_bytes;
 use tessera_prover::opening::parts::combine_columns;
+use tessera_prover::vectors::bands::bind_bands;
 use tessera_testkit::{fixture_size_config, processor_time, random_ids, random_model};
 
 const RUNS: usize = 5;

@@ -1,5 +1,6 @@
 //! Committed models for tests. The tests, benches and examples that need the whole prover are this package's own.
 
+mod golden;
 mod grind;
 
 use std::time::Duration;
@@ -10,8 +11,10 @@ use tessera_circuits::model::ModelConfig;
 use tessera_model::generate::GenerateOptions;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
+use tessera_prover::device::Device;
 use tessera_prover::opening::{commit, params_for, Codeword, Split};
 use tessera_prover::stark::tables_root;
+use tessera_prover::vectors::Vectors;
 use tessera_prover::{boundaries, generate_statement, prove_chunk, ProverModel};
 use tessera_recipe::Recipe;
 use tessera_support::progress::Silent;
@@ -21,6 +24,7 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 
+pub use golden::{golden_statements, GoldenStatement, GOLDEN_PROOFS};
 pub use grind::reworked;
 pub use tessera_model::sample::{edit, extreme_model, random_model};
 pub use tessera_quantise::in_memory as quantised;
@@ -64,6 +68,8 @@ pub struct TestModel {
     pub quantised: QuantisedModel,
     pub key: ModelKey,
     pub codeword: Codeword,
+    /// The device that proofs are made on.
+    pub device: &'static dyn Device,
 }
 
 impl TestModel {
@@ -101,6 +107,7 @@ impl TestModel {
             quantised,
             key,
             codeword,
+            device: &Vectors,
         }
     }
 
@@ -111,6 +118,7 @@ impl TestModel {
             id: self.key.id().expect("the key encodes"),
             quantised: &self.quantised,
             codeword: &self.codeword,
+            device: self.device,
         }
     }
 

@@ -14,9 +14,9 @@ use super::{claims, Choices, Phase};
 use tessera_float::{GROUP_ROWS, LOGITS};
 use tessera_model::tiles::tile_bytes;
 use tessera_model::weights::Residency;
-use tessera_prover::gkr;
 use tessera_prover::opening::memory::{commit_bytes, encoding_bytes, Opening};
 use tessera_prover::opening::Tree;
+use tessera_prover::vectors::layers::arena_bytes;
 use tessera_quantise::comparison::comparison_bytes;
 use tessera_quantise::feedback_bytes;
 
@@ -75,10 +75,7 @@ impl Model<'_> {
 
     /// The tokenizer is read before anything else.
     pub fn read_tokenizer(&self) -> Phase {
-        Phase {
-            name: "read tokenizer",
-            bytes: FIXED + READING_TOKENIZER * self.tokenizer,
-        }
+        Phase::on_host("read tokenizer", FIXED + READING_TOKENIZER * self.tokenizer)
     }
 
     /// The state of the forward pass: rotations, tables, and the key/value cache of `rows` rows.
@@ -106,10 +103,7 @@ impl Model<'_> {
             0
         };
         let bytes = self.open() + self.resident(residency).0 + self.state(rows) + self.activations(rows) + logits;
-        Phase {
-            name: "generate",
-            bytes,
-        }
+        Phase::on_host("generate", bytes)
     }
 }
 
@@ -198,7 +192,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let padded_rows = 1u64 << shape.token;
     let base = model.open();
     let (reading, idle) = model.resident(choices.residency);
-    let phase = |name, bytes| Phase { name, bytes };
+    let phase = Phase::on_host;
 
     let (body, record) = witness(shape);
     let scores = 16 * padded_rows * padded_rows * c.heads as u64;
@@ -227,7 +221,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let matmuls = committed + reading + sums + copied(products);
 
     let trees = lookup_trees(shape);
-    let arena = trees.iter().map(gkr::arena_bytes).max().unwrap_or(0);
+    let arena = trees.iter().map(arena_bytes).max().unwrap_or(0);
     let lookups = committed + idle + arena;
 
     // The sums of the first pass become the message of the second.
@@ -291,16 +285,14 @@ pub(super) fn compare(model: &Model<'_>, tokens: usize, window: usize, residency
     let (tensor, values) = float(model.config, tokens);
     let rows = window as u64;
     let integer = model.resident(residency).0 + model.state(rows) + model.activations(rows);
-    Phase {
-        name: "compare models",
-        bytes: FIXED + tensor + values.max(integer) + comparison_bytes(model.config, tokens, window),
-    }
+    let bytes = FIXED + tensor + values.max(integer) + comparison_bytes(model.config, tokens, window);
+    Phase::on_host("compare models", bytes)
 }
 
 /// All phases of a set-up on `tokens` tokens of calibration text, as far as they depend on the model.
 pub(super) fn setup(model: &Model<'_>, tokens: usize, choices: &Choices) -> Vec<Phase> {
     let (c, params) = (model.config, &model.commitment);
-    let phase = |name, bytes| Phase { name, bytes };
+    let phase = Phase::on_host;
     let (tensor, values) = float(c, tokens);
     let values = values + turned(model, tokens);
     let calibrate = FIXED + tensor + values;

@@ -5,8 +5,8 @@ use tessera_circuits::model::MatmulKind;
 use tessera_circuits::semantics::{turn, Turn};
 
 use super::kernels::{attend, in_rows, norm_heads, requantise_rows, rotate, Acc, AttentionRow, Clipped, Pairs, Seen};
-use super::matmul::matmul;
 use super::{ForwardState, LayerWitness, NormedHeads, Pass, Stream};
+use tessera_kernels::device::DeviceError;
 
 /// Pairs of a query and a key that are not worth sharing between threads.
 const MIN_PAIRS: usize = 1 << 10;
@@ -21,12 +21,12 @@ impl ForwardState<'_> {
         pairs: bool,
         out: &mut LayerWitness,
         pass: &mut Pass<'_>,
-    ) -> (Option<Stream>, Stream) {
+    ) -> Result<(Option<Stream>, Stream), DeviceError> {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let (config, params) = (&model.config, &model.params.layers[l]);
-        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass);
-        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k, pass);
-        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v, pass);
+        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass)?;
+        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k, pass)?;
+        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v, pass)?;
         let q_norm = self.norm_heads(name("q_norm"), MatmulKind::Q, l, &q);
         let k_norm = self.norm_heads(name("k_norm"), MatmulKind::K, l, &k);
         let [turned_q, turned_k] = match config.head_norms {
@@ -48,13 +48,13 @@ impl ForwardState<'_> {
         let (att, clipped) = requantise_rows(&att_acc, &vec![params.att; width], counted);
         self.count(name("att"), clipped, counted * width);
 
-        let o_acc = matmul(model, MatmulKind::O, l, &att, pass);
+        let o_acc = self.linear.matmul(model, MatmulKind::O, l, &att, pass)?;
         (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
         (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
         (out.q_norm, out.k_norm) = (q_norm, k_norm);
         (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
         (out.att_acc_hi, out.att_acc_lo, out.att) = (att_acc.hi, att_acc.lo, att);
-        self.add(l, MatmulKind::O, o_acc, stream, name("norm_mlp"))
+        Ok(self.add(l, MatmulKind::O, o_acc, stream, name("norm_mlp")))
     }
 
     /// The norms of the heads of queries or keys of layer `l`, `[rows][heads][head_dim]`; nothing where they are not normed.

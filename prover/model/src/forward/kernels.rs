@@ -29,10 +29,12 @@ impl Limbs {
     }
 }
 
-/// Limb accumulators of a matmul, `[rows][outputs]`.
+/// Limb accumulators of a matmul, `[rows][outputs]`: each is `256 hi + lo`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Acc {
+pub struct Acc {
+    /// Sums over the high limbs of the activations.
     pub hi: Vec<i32>,
+    /// Sums over the low limbs of the activations.
     pub lo: Vec<i32>,
 }
 

@@ -379,9 +379,9 @@ fn a_text_that_is_recorded_in_blocks_leaves_the_witness_of_one_block() {
             let lengths = Lengths { rows, outputs: 5 };
             let (mut expected, whole) = (Witness::default(), Chunk::whole(model.config.layers));
             let input = Input::Tokens(&padded);
-            let run = ForwardState::run_chunk(model, &whole, input, lengths, Some(&mut expected)).unwrap();
+            let run = ForwardState::run_chunk(&*model, &whole, input, lengths, Some(&mut expected)).unwrap();
 
-            let (mut state, mut witness) = (ForwardState::recording(model, room), Witness::default());
+            let (mut state, mut witness) = (ForwardState::recording(&*model, room), Witness::default());
             state.run_last(&padded[..rows - 4]).unwrap();
             padded[rows - 4..rows]
                 .iter()

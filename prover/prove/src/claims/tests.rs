@@ -1,7 +1,9 @@
 use super::*;
 use crate::bind::eval_base;
-use crate::column::of_elements;
+use crate::column::{of_elements, Column};
+use crate::scalar::Scalar;
 use crate::trace::Columns;
+use crate::vectors::Vectors;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Blocks, LimbSet, Limbs, ModelConfig, Rotation};
@@ -145,11 +147,14 @@ fn the_messages_are_those_of_whole_tables() {
                 variables: shape.log_rows(*part) as usize,
             })
             .collect();
-        let whole = sumcheck::prove("claims", batch.value, instances, &mut Transcript::new("test"));
-        let split = prove(&batch, &shape, &of_elements(&columns), &mut Transcript::new("test"));
-        assert_eq!(split.proof, whole.proof, "seed {seed}");
-        assert_eq!(split.point, whole.point);
-        assert!(holds_at_its_end(&batch, &shape, &columns, &split), "seed {seed}");
+        let whole = sumcheck::prove(&Vectors, "claims", batch.value, instances, &mut Transcript::new("test")).unwrap();
+        for device in [&Vectors as &dyn Device, &Scalar] {
+            let held = device.columns(of_elements(&columns)).unwrap();
+            let split = prove(&batch, &shape, device, &*held, &mut Transcript::new("test")).unwrap();
+            assert_eq!(split.proof, whole.proof, "seed {seed}");
+            assert_eq!(split.point, whole.point);
+            assert!(holds_at_its_end(&batch, &shape, &columns, &split), "seed {seed}");
+        }
     }
 }
 
@@ -182,7 +187,9 @@ fn sums_of_inner_factors_are_those_of_the_definition() {
     let axes = [2, 3, 4];
     let column: Vec<BaseField> = (0..1 << 9).map(|i| BaseField::from(i * i + 3)).collect();
     let columns = vec![column.clone()];
-    let small = vec![Column::from(column)];
+    let mut small = vec![Vec::new(); Part::FF.index()];
+    small.push(vec![Column::from(column)]);
+    let small = Vectors.columns(small).unwrap();
     for _ in 0..40 {
         let tensors = random.tensors(&axes);
         let group = Group::new_sum(Part::FF, tensors, vec![(0, random.element())]);
@@ -201,7 +208,7 @@ fn sums_of_inner_factors_are_those_of_the_definition() {
                 continue;
             }
             let split = SplitGroup::new(&group, outer);
-            let sums = split.sums(&small, outer, 9 - outer);
+            let sums = split.sums(&*small, outer, 9 - outer).unwrap();
             let total = split
                 .factors
                 .iter()

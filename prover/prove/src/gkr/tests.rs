@@ -14,7 +14,11 @@ use tessera_verifier::message::Unread;
 
 use super::*;
 use crate::column::of_elements;
+use crate::device;
+use crate::device::Device;
+use crate::scalar::Scalar;
 use crate::trace::Columns;
+use crate::vectors::Vectors;
 use tessera_support::random::SplitMix;
 
 /// The claims on the leaves of trees.
@@ -22,6 +26,16 @@ fn verify(logs: &[u32], proofs: &Vec<TreeProof>, transcript: &mut Transcript) ->
     let (leaves, roots) = gkr::verify(logs, Unread::of(proofs), transcript)?;
     assert_eq!(roots, sum(proofs));
     Ok(leaves)
+}
+
+/// Columns as a device has them.
+fn held(columns: &[Columns]) -> Box<dyn device::Columns> {
+    Vectors.columns(of_elements(columns)).unwrap()
+}
+
+/// The same on the reference device.
+fn reference(columns: &[Columns]) -> Box<dyn device::Columns> {
+    Scalar.columns(of_elements(columns)).unwrap()
 }
 
 /// Columns of every lookup of the trees here: `a`, `b`, `c`.
@@ -105,7 +119,9 @@ fn heights() -> impl Strategy<Value = Vec<u32>> {
 fn check_honest(trees: &[LookupTree], columns: &[Columns]) -> Proved {
     let relations = challenges();
     let mut transcript = Transcript::new("test");
-    let proved = prove(trees, &of_elements(columns), &relations, &mut transcript).unwrap();
+    let proved = prove(trees, &*held(columns), &relations, &mut transcript).unwrap();
+    let expected = prove(trees, &*reference(columns), &relations, &mut Transcript::new("test")).unwrap();
+    assert_eq!((&proved.proofs, &proved.claims), (&expected.proofs, &expected.claims));
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let mut other = Transcript::new("test");
     assert_eq!(verify(&logs, &proved.proofs, &mut other).as_ref(), Ok(&proved.claims));
@@ -151,7 +167,7 @@ proptest! {
     fn every_altered_message_is_rejected(heights in heights(), seed in any::<u64>()) {
         let (tree, columns) = random(&heights, seed);
         let relations = challenges();
-        let proved = prove(std::slice::from_ref(&tree), &of_elements(&columns), &relations, &mut Transcript::new("test")).unwrap();
+        let proved = prove(std::slice::from_ref(&tree), &*held(&columns), &relations, &mut Transcript::new("test")).unwrap();
         let leaves = leaves(&tree, &columns, &relations);
         let mut honest = proved.proofs[0].clone();
         let count = elements(&mut honest).len();
@@ -181,7 +197,7 @@ proptest! {
         let column = values[rng.below(values.len() as u64) as usize].terms[0].0;
         let mut other = columns.clone();
         other[plane.part.index()][column][rng.below(1 << plane.log_rows) as usize] += BaseField::one();
-        let proved = prove(std::slice::from_ref(&tree), &of_elements(&other), &relations, &mut Transcript::new("test")).unwrap();
+        let proved = prove(std::slice::from_ref(&tree), &*held(&other), &relations, &mut Transcript::new("test")).unwrap();
         let claims = verify(&[tree.log_leaves()], &proved.proofs, &mut Transcript::new("test")).unwrap();
         prop_assert!(!holds(&leaves, &claims[0]));
     }
@@ -201,7 +217,7 @@ fn lengths_are_checked_and_named() {
     let (tree, columns) = random(&[7, 6], 4);
     let proved = prove(
         std::slice::from_ref(&tree),
-        &of_elements(&columns),
+        &*held(&columns),
         &challenges(),
         &mut Transcript::new("test"),
     )

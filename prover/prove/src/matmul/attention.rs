@@ -11,6 +11,7 @@ use tessera_circuits::shape::Product;
 use tessera_circuits::wiring::suffix;
 
 use super::{Factors, K, KEYS, QUERIES};
+use crate::device::DeviceError;
 
 impl Factors<'_> {
     /// A table over (layer, head, ...) from one over (layer', kv or q head, ...): real layers only, heads
@@ -39,12 +40,18 @@ impl Factors<'_> {
 
     /// Queries or keys of every block of tokens, each block bound at the coordinates within it: (layer, block, head, half,
     /// index).
-    pub(super) fn blocks(&self, part: Part, columns: impl Fn(usize) -> Vec<(usize, K)>, point: &[K]) -> Vec<K> {
+    pub(super) fn blocks(
+        &self,
+        part: Part,
+        columns: impl Fn(usize) -> Vec<(usize, K)>,
+        point: &[K],
+    ) -> Result<Vec<K>, DeviceError> {
         let size = 1usize << self.public.shape.padded.half;
         let within = eq_table(suffix(point, self.public.shape.block()));
         let [first, second] = [0, 1].map(|half| self.bound_with(part, &columns(half), 1, &within));
+        let (first, second) = (first?, second?);
         let halves = first.chunks(size).zip(second.chunks(size));
-        halves.flat_map(|(a, b)| [a, b].concat()).collect()
+        Ok(halves.flat_map(|(a, b)| [a, b].concat()).collect())
     }
 
     /// (layer, block, ..) to (layer, head, block, ..), of `heads` heads.
@@ -57,16 +64,16 @@ impl Factors<'_> {
         places.flat_map(own).collect()
     }
 
-    pub(super) fn scores(&self) -> (Vec<K>, Vec<K>) {
+    pub(super) fn scores(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let p = &shape.padded;
         let (size, blocks) = (1usize << p.head_dim(), 1usize << shape.blocks());
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let felt = |v: u32| K::from(BaseField::from_u32_unchecked(v));
         let of = |part: Part, half: usize| shape.rope(part).after(half);
-        let mut queries = self.blocks(Part::Q, |half| vec![(of(Part::Q, half), felt(1))], &points.token);
+        let mut queries = self.blocks(Part::Q, |half| vec![(of(Part::Q, half), felt(1))], &points.token)?;
         let limbs = |at: usize| vec![(at, felt(1)), (at + 1, points.limb)];
-        let mut keys = self.blocks(Part::K, |half| limbs(of(Part::K, half)), &points.key);
+        let mut keys = self.blocks(Part::K, |half| limbs(of(Part::K, half)), &points.key)?;
         let [query, key] = [&points.token, &points.key].map(|point| eq_table(&point[..shape.blocks() as usize]));
         // Each block with its weight; the keys of a block and of those before it are added up, in encoders those of all.
         let own = (size << p.heads, size << p.kv_heads);
@@ -93,21 +100,21 @@ impl Factors<'_> {
         let weight = points.score_weight();
         let kv = |h: usize| shape.config.kv_head(h);
         let block = size * blocks;
-        (
+        Ok((
             self.spread(&queries, p.heads, block, |h| h, Some((&layers, &heads)), felt(1)),
             self.spread(&keys, p.kv_heads, block, kv, None, weight),
-        )
+        ))
     }
 
     /// A column of the scores, times a factor, bound at a point of queries: (layer, head, key); or at one of keys: (layer, head,
     /// query). `axis` is that of what is bound, in its block.
-    pub(super) fn pairs(&self, column: (usize, K), axis: usize, point: &[K]) -> Vec<K> {
+    pub(super) fn pairs(&self, column: (usize, K), axis: usize, point: &[K]) -> Result<Vec<K>, DeviceError> {
         let shape = self.public.shape;
         let (block, tokens) = (1usize << shape.block(), 1usize << shape.token);
         let (blocks, within) = point.split_at(shape.blocks() as usize);
         let blocks = eq_table(blocks);
         // (layer, head, pair, what is left in its block).
-        let of_pairs = self.bound(Part::SCORES, &[column], axis, within);
+        let of_pairs = self.bound(Part::SCORES, &[column], axis, within)?;
         let pairs: Vec<_> = shape.pairs().collect();
         let lines = of_pairs.par_chunks(block << shape.full_axes(Part::SCORES)[2]);
         let line = |line: &[K]| {
@@ -119,18 +126,18 @@ impl Factors<'_> {
             }
             sums
         };
-        lines.flat_map_iter(line).collect()
+        Ok(lines.flat_map_iter(line).collect())
     }
 
-    pub(super) fn values(&self) -> (Vec<K>, Vec<K>) {
+    pub(super) fn values(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let p = &shape.padded;
         let tokens = 1usize << shape.token;
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let one = K::from(BaseField::from_u32_unchecked(1));
-        let probabilities = self.pairs((softmax::P, one), QUERIES, &points.token);
+        let probabilities = self.pairs((softmax::P, one), QUERIES, &points.token)?;
         let columns = self.limbs(requant::OUT_HI, requant::OUT_LO);
-        let values = self.bound(Part::V, &columns, 3, points.out(p.head_dim()));
+        let values = self.bound(Part::V, &columns, 3, points.out(p.head_dim()))?;
         // (layer, token, kv head) to (layer, kv head, token).
         let kv_heads = 1usize << p.kv_heads;
         let turned: Vec<K> = values
@@ -138,28 +145,28 @@ impl Factors<'_> {
             .flat_map(|layer| (0..kv_heads).flat_map(move |g| (0..tokens).map(move |j| layer[j * kv_heads + g])))
             .collect();
         let kv = |h: usize| shape.config.kv_head(h);
-        (
+        Ok((
             self.spread(&probabilities, p.heads, tokens, |h| h, Some((&layers, &heads)), one),
             self.spread(&turned, p.kv_heads, tokens, kv, None, points.att_weight()),
-        )
+        ))
     }
 
     /// Reciprocals of softmax, each times its weight among the accumulators, and what they multiply.
-    pub(super) fn reciprocals(&self) -> (Vec<K>, Vec<K>) {
+    pub(super) fn reciprocals(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let (p, tokens) = (&shape.padded, eq_table(&points.token));
         let mut heads = self.public.head_weights();
         heads.resize(1 << p.heads, K::zero());
         let layers = points.layer_weights(shape.config.layers);
         let pair = |hi: usize, lo: usize| {
-            let [hi, lo] = [hi, lo].map(|column| self.whole(Part::SOFTMAX, column));
+            let [hi, lo] = self.wholes(Part::SOFTMAX, [hi, lo])?;
             let both = hi.into_iter().zip(lo);
-            both.map(|(hi, lo)| points.limb * lo + hi).collect::<Vec<K>>()
+            Ok(both.map(|(hi, lo)| points.limb * lo + hi).collect::<Vec<K>>())
         };
-        let reciprocals = pair(softmax::RECIP_HI, softmax::RECIP_LO);
-        let sums = pair(softmax::SUM_HI, softmax::SUM_LO);
+        let reciprocals = pair(softmax::RECIP_HI, softmax::RECIP_LO)?;
+        let sums = pair(softmax::SUM_HI, softmax::SUM_LO)?;
         let weight = points.probability_weight();
-        let mut factors = self.pairs((softmax::EXP, weight), KEYS, &points.key);
+        let mut factors = self.pairs((softmax::EXP, weight), KEYS, &points.key)?;
         // Real layers only, on an axis that is not stretched.
         let size = 1usize << Product::RECIPROCAL.variables(shape);
         let (mut weighted, real) = (vec![K::zero(); size], shape.config.layers * heads.len() * tokens.len());
@@ -178,6 +185,6 @@ impl Factors<'_> {
             let values = to.iter_mut().zip(from).zip(&tokens);
             values.for_each(|((to, v), token)| *to = factor * *token * *v);
         }
-        (weighted, factors)
+        Ok((weighted, factors))
     }
 }

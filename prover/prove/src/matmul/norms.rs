@@ -11,12 +11,12 @@ use tessera_circuits::shape::Part;
 use tessera_circuits::shape::Product;
 
 use super::{base_rows, rows, Factors, K};
-use crate::gkr::field::{words, Factor as Scalar, Packed};
-use crate::sumcheck::{pack, Table as Factor};
+use crate::device::{DeviceError, Table as Factor};
+use crate::field::{pack, words, Factor as Scalar, Packed};
 
 impl Factors<'_> {
     /// The stream in limbs, each entry times its weight among the accumulators, and as it is.
-    pub(super) fn square(&self) -> (Factor, Factor) {
+    pub(super) fn square(&self) -> Result<(Factor, Factor), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let states = points.state_weights(shape.states());
         let states: Vec<K> = states.into_iter().map(|w| points.norms().square * w).collect();
@@ -27,7 +27,7 @@ impl Factors<'_> {
             pack(&channels)
         });
         let (width, limb) = (channels[0].len(), Packed::broadcast(points.limb));
-        let [hi, lo] = [stream::X_HI, stream::X_LO].map(|column| self.whole(Part::STREAM, column));
+        let [hi, lo] = self.wholes(Part::STREAM, [stream::X_HI, stream::X_LO])?;
         let (hi, lo) = (base_rows(&hi, width), base_rows(&lo, width));
         let plain = rows(hi.len(), width, |row, out| {
             let values = out.iter_mut().zip(hi[row].iter().zip(lo[row]));
@@ -46,18 +46,18 @@ impl Factors<'_> {
                 .zip(values)
                 .for_each(|(out, (v, w))| *out = *w * factor * *v);
         });
-        (Factor::Packs(weighted), Factor::Packs(plain))
+        Ok((Factor::Packs(weighted), Factor::Packs(plain)))
     }
 
     /// Of every row of norms reciprocal root, quotient and root, each times its weight among the accumulators, and what they
     /// multiply.
-    pub(super) fn roots(&self) -> (Vec<K>, Vec<K>) {
+    pub(super) fn roots(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let tokens = eq_table(&points.token);
         let states = points.state_weights(shape.states());
         let features = points.out(shape.padded.hidden);
         let [byte, one] = [1 << 8, 1].map(small);
-        let values = self.bound(Part::STREAM, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features);
+        let values = self.bound(Part::STREAM, &[(stream::X_HI, byte), (stream::X_LO, one)], 2, features)?;
         let weight = |row: usize| states.get(row / tokens.len()).map(|w| *w * tokens[row % tokens.len()]);
         let size = 1usize << Product::ROOT.variables(shape);
         self.root_rows(Part::NORMS, size, &values, points.norms(), weight)
@@ -71,9 +71,10 @@ impl Factors<'_> {
         values: &[K],
         weights: NormWeights,
         weight: impl Fn(usize) -> Option<K>,
-    ) -> (Vec<K>, Vec<K>) {
+    ) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (limb, radix) = (self.public.points.limb, small(1 << norms::LIMB_BITS));
-        let columns: Vec<_> = (0..norms::COLUMNS).map(|at| self.whole(part, at)).collect();
+        let columns = (0..norms::COLUMNS).map(|at| self.whole(part, at));
+        let columns = columns.collect::<Result<Vec<_>, _>>()?;
         let value = |at: usize, count: usize, x: K, row: usize| {
             let limbs = columns[at..at + count].iter().rev();
             limbs.fold(K::zero(), |sum, column| sum * x + column[row])
@@ -97,11 +98,11 @@ impl Factors<'_> {
             ];
             right.iter_mut().zip(factors).for_each(|(to, v)| *to = v);
         }
-        (weighted, plain)
+        Ok((weighted, plain))
     }
 
     /// Queries or keys in limbs, each entry times its weight among the accumulators, and as it is.
-    pub(super) fn head_squares(&self, part: Part) -> (Vec<K>, Vec<K>) {
+    pub(super) fn head_squares(&self, part: Part) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let own = self.public.normed_heads(part);
         let (rope, limb) = (shape.rope(part), points.limb);
@@ -110,7 +111,7 @@ impl Factors<'_> {
         let mut plain = vec![K::zero(); 2 << shape.full_axes(part).iter().sum::<u32>()];
         for side in [0, 1] {
             let at = rope.before(side);
-            let [hi, lo] = [at, at + 1].map(|column| self.whole(part, column));
+            let [hi, lo] = self.wholes(part, [at, at + 1])?;
             let rows = plain.chunks_mut(size).skip(side).step_by(2);
             let values = hi.chunks(size).zip(lo.chunks(size));
             for (to, (hi, lo)) in rows.zip(values) {
@@ -126,11 +127,11 @@ impl Factors<'_> {
             };
             to.iter_mut().zip(values).for_each(|(to, v)| *to = weight * *v);
         }
-        (weighted, plain)
+        Ok((weighted, plain))
     }
 
     /// Of every head of queries or keys what [`Factors::roots`] has of a state.
-    pub(super) fn head_roots(&self, part: Part) -> (Vec<K>, Vec<K>) {
+    pub(super) fn head_roots(&self, part: Part) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let shape = self.public.shape;
         let own = self.public.normed_heads(part);
         let rope = shape.rope(part);
@@ -139,7 +140,7 @@ impl Factors<'_> {
             [(at, half * small(1 << 8)), (at + 1, half)]
         };
         let columns: Vec<_> = own.halves.into_iter().enumerate().flat_map(of).collect();
-        let values = self.bound(part, &columns, 3, own.index);
+        let values = self.bound(part, &columns, 3, own.index)?;
         let product = match part {
             Part::Q => Product::QUERY_ROOT,
             _ => Product::KEY_ROOT,

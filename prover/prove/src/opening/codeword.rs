@@ -106,6 +106,11 @@ impl Codeword {
         self.values.is_some()
     }
 
+    /// The suite that the leaves were hashed with.
+    pub fn suite(&self) -> Suite {
+        self.tree.suite()
+    }
+
     /// The parameters of the commitment.
     pub fn params(&self) -> &CommitmentParams {
         &self.params

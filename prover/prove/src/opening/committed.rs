@@ -9,6 +9,7 @@ use tessera_verifier::opening::{Commitment, CommitmentName, OpenedColumns};
 use super::combine::combine_columns;
 use super::fft::Twiddles;
 use super::{length, Codeword, OpeningProverError};
+use tessera_kernels::device::DeviceError;
 use tessera_kernels::table::Table;
 use tessera_kernels::weights::Elements;
 use tessera_model::passes::Traffic;
@@ -23,10 +24,20 @@ pub trait Committed {
     fn twiddles(&self) -> Arc<Twiddles>;
 
     /// Some columns combined to one message with a weight each, whose least significant variable is bound to `fold`.
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField>;
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError>;
 
     /// Opens leaves, increasing.
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError>;
+
+    /// Returns how much of a file has been read so far.
+    fn traffic(&self) -> Traffic {
+        Traffic::default()
+    }
 }
 
 /// Weights with their commitment.
@@ -52,12 +63,6 @@ impl<'a> CommittedWeights<'a> {
             traffic: Traffic::default(),
         })
     }
-
-    /// What was read of the weights: once for the combined column, and once for the opened rows if there is no file of the
-    /// codeword.
-    pub const fn traffic(&self) -> Traffic {
-        self.traffic
-    }
 }
 
 impl Committed for CommittedWeights<'_> {
@@ -74,17 +79,27 @@ impl Committed for CommittedWeights<'_> {
         Arc::new(Twiddles::new(params.log_message, params.log_blowup))
     }
 
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError> {
         let tiles = TileRange::new(self.source, columns.tiles());
         let memory = std::mem::take(&mut self.memory);
         let (message, traffic) = combine_columns(&tiles, columns.params(), weights, fold, memory);
         self.traffic += traffic;
-        message
+        Ok(message)
     }
 
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
         let (opening, traffic) = self.codeword.open_with(self.source, twiddles, leaves)?;
         self.traffic += traffic;
         Ok(opening)
+    }
+
+    /// The weights are read once for the combined column, and once for the opened rows if there is no file of the codeword.
+    fn traffic(&self) -> Traffic {
+        self.traffic
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tessera_kernels::device::DeviceError;
 use tessera_verifier::opening::{CommitmentParams, OpeningError};
 use thiserror::Error;
 
@@ -41,6 +42,8 @@ pub enum OpeningProverError {
     CodewordValues { path: PathBuf, leaf: usize },
     #[error("the weights are not those that were committed to")]
     OtherWeights,
+    #[error(transparent)]
+    Device(#[from] DeviceError),
 }
 
 pub(super) fn length(what: &'static str, got: usize, expected: usize) -> Result<(), OpeningProverError> {

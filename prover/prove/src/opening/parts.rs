@@ -2,6 +2,4 @@
 //! (`fixtures/check_imports.py`).
 
 pub use super::combine::combine_columns;
-pub use super::committed::Committed;
-pub use super::fft::Twiddles;
 pub use super::prove::{open_under, value};

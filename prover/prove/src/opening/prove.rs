@@ -23,6 +23,7 @@ use super::join::{add_lifted, join};
 use super::{length, merkle, OpeningProverError};
 use crate::grind;
 use crate::trees;
+use tessera_kernels::device::DeviceError;
 use tessera_kernels::table::Table;
 
 /// Tables shorter than this are summed on one thread.
@@ -92,7 +93,7 @@ impl<'a> ProverClaim<'a> {
     }
 
     /// The combination of the columns, folded once.
-    fn combine(&mut self, weights: &[SecureField]) -> Table<SecureField> {
+    fn combine(&mut self, weights: &[SecureField]) -> Result<Table<SecureField>, DeviceError> {
         let (fold, _) = self.local();
         self.committed.combine(&self.claim.columns, weights, fold)
     }
@@ -150,7 +151,7 @@ pub(super) fn begin(
     activations.state(policy, transcript)?;
     let (mut own, columns, point) = weights.reduce(transcript);
     let (mut other, units, other_point) = activations.reduce(transcript);
-    let messages = [weights.combine(&columns), activations.combine(&units)];
+    let messages = [weights.combine(&columns)?, activations.combine(&units)?];
     let points = extend([&point, &other_point]);
     let joined = join([&messages[0], &messages[1]], points, transcript);
     [own.joined_value, other.joined_value] = joined.values;

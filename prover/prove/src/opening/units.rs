@@ -15,6 +15,7 @@ use super::tree::Tree;
 use super::{OpeningProverError, TILE_AREA};
 use crate::bind::combine;
 use crate::column::Cells;
+use tessera_kernels::device::DeviceError;
 use tessera_kernels::table::Table;
 
 /// Units of [`TILE_AREA`] cells, committed to. The codeword is not kept, because entering its memory takes longer than encoding
@@ -40,16 +41,6 @@ impl<'a> CommittedUnits<'a> {
             tree,
         }
     }
-
-    /// The parameters of the commitment.
-    pub const fn params(&self) -> &CommitmentParams {
-        &self.params
-    }
-
-    /// The root of its tree.
-    pub const fn root(&self) -> &Digest {
-        &self.root
-    }
 }
 
 impl Committed for CommittedUnits<'_> {
@@ -65,7 +56,12 @@ impl Committed for CommittedUnits<'_> {
         Arc::clone(&self.twiddles)
     }
 
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[SecureField], fold: SecureField) -> Table<SecureField> {
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError> {
         let length = 1 << columns.log_column_tiles();
         let mut message = Table::new(1 << columns.log_folded());
         let of_slots = message.par_chunks_mut(TILE_AREA / 2).enumerate();
@@ -77,7 +73,7 @@ impl Committed for CommittedUnits<'_> {
                 *folded = even + fold * (odd - even);
             }
         });
-        message
+        Ok(message)
     }
 
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {

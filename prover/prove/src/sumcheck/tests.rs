@@ -7,6 +7,9 @@ use tessera_circuits::mle::eval_dense;
 use tessera_verifier::message::Unread;
 use tessera_verifier::sumcheck::{verify, SumcheckClaim, SumcheckError};
 
+use crate::scalar::Scalar;
+use crate::vectors::Vectors;
+
 /// Deterministic field elements.
 pub fn elements(seed: u64, n: usize) -> Vec<SecureField> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -57,7 +60,10 @@ fn expected(instances: &[Instance], claim: &SumcheckClaim) -> SecureField {
 
 fn run(instances: &[Instance], claim: SecureField, tamper: impl Fn(&mut SumcheckProof)) -> (Proved, SumcheckClaim) {
     let mut prover = Transcript::new("test");
-    let mut proved = prove("batch", claim, instances.to_vec(), &mut prover);
+    let mut proved = prove(&Vectors, "batch", claim, instances.to_vec(), &mut prover).unwrap();
+    let mut other = Transcript::new("test");
+    let expected = prove(&Scalar, "batch", claim, instances.to_vec(), &mut other).unwrap();
+    assert_eq!((&proved.proof, &proved.finals), (&expected.proof, &expected.finals));
     tamper(&mut proved.proof);
     let mut verifier = Transcript::new("test");
     let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);
@@ -165,7 +171,7 @@ fn embedding_keeps_the_value() {
 fn too_few_and_too_many_rounds_are_named() {
     let instances = batch(&[(4, 1), (2, 2)], 5);
     let claim = total(&instances);
-    let proved = prove("batch", claim, instances, &mut Transcript::new("test"));
+    let proved = prove(&Vectors, "batch", claim, instances, &mut Transcript::new("test")).unwrap();
     for got in [0, 3, 5] {
         let mut proof = proved.proof.clone();
         proof.rounds.resize(got, [SecureField::zero(); 2]);

@@ -13,10 +13,11 @@ use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_prover::check::{check, check_row, claim_holds, Missing};
 use tessera_prover::column::of_elements;
+use tessera_prover::device::{self, Device};
 use tessera_prover::gkr::prove;
-use tessera_prover::multiplicities::multiplicities;
 use tessera_prover::stark::entry_sums;
 use tessera_prover::trace::Columns;
+use tessera_prover::vectors::Vectors;
 use tessera_testkit::{column_of, plain_config, random_model, SplitMix};
 use tessera_verifier::transcript::Transcript;
 
@@ -24,6 +25,11 @@ use crate::setup::{cases, random, Case};
 
 /// Rows tried for every column.
 const ROWS: usize = 300;
+
+/// Columns as a device has them.
+fn held(columns: &[Columns]) -> Box<dyn device::Columns> {
+    Vectors.columns(of_elements(columns)).expect("columns")
+}
 
 /// Why a cell of an honest trace may be overwritten, if it may: no lookup of the row is against it, and nothing reads the cell. The tests demand that exactly these cells are free: no others, and each of these really.
 fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> Option<&'static str> {
@@ -200,7 +206,7 @@ fn looked_up(case: &Case) -> SecureField {
     let trees = lookup_trees(&case.shape);
     let proved = prove(
         &trees,
-        &of_elements(&case.columns),
+        &*held(&case.columns),
         &Relations::dummy(&case.shape.config.relations()),
         &mut transcript,
     )
@@ -217,7 +223,7 @@ fn entries(case: &Case, counts: &Columns) -> SecureField {
 fn no_multiplicity_is_free() {
     let [case, ..] = cases();
     let others = looked_up(&case);
-    let mut own = multiplicities(&case.shape, &of_elements(&case.columns));
+    let mut own = held(&case.columns).count(&case.shape).expect("counts");
     assert!((others + entries(&case, &own)).is_zero());
     let mut rng = SplitMix(23);
     for column in 0..case.shape.config.relations().len() {
@@ -238,7 +244,7 @@ fn no_multiplicity_is_free() {
 #[test]
 fn multiplicities_cannot_be_exchanged() {
     let [case, ..] = cases();
-    let mut own = multiplicities(&case.shape, &of_elements(&case.columns));
+    let mut own = held(&case.columns).count(&case.shape).expect("counts");
     let honest = entries(&case, &own);
     let last = (1 << tables::LOG_ROWS) - 1;
     for column in 0..case.shape.config.relations().len() {

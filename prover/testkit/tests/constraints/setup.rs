@@ -17,8 +17,10 @@ use tessera_model::forward::{ForwardState, Input, Witness};
 use tessera_model::generate::{generate, GenerateOptions};
 use tessera_model::QuantisedModel;
 use tessera_prover::column::{elements, of_elements};
+use tessera_prover::device::Device;
 use tessera_prover::matmul::{self, PrecomputedMatmuls};
 use tessera_prover::trace::{statistics, Columns, Source};
+use tessera_prover::vectors::Vectors;
 use tessera_testkit::{
     capped_config, extreme_model, normed_config, odd_config, post_normed_config, random_ids, random_model,
     unrooted_key, SplitMix,
@@ -274,11 +276,13 @@ impl Case {
         let opened = unrooted_key(&model).opened(chunk);
         let matmuls = matmul::prove(
             &public,
-            &of_elements(&columns),
+            &Vectors,
+            &*Vectors.columns(of_elements(&columns)).expect("columns"),
             &model.weights,
             &opened,
             &mut transcript,
         );
+        let (matmuls, _) = matmuls.expect("products");
         let mut own = Self {
             tables: LookupTables::new(&params, &shape.config),
             columns,

@@ -14,7 +14,9 @@ use tessera_model::weights::PackedWeights;
 use tessera_prover::activations::Activations;
 use tessera_prover::claims;
 use tessera_prover::column::of_elements;
+use tessera_prover::device::Device;
 use tessera_prover::opening::{self, commit, Codeword, CommittedWeights, ProverClaim, Split};
+use tessera_prover::vectors::Vectors;
 use tessera_support::progress::Silent;
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{self as verifier, CommitmentParams};
@@ -56,7 +58,8 @@ fn the_linear_claims_end_in_the_committed_units() {
             SecureField::from_u32_unchecked(2, 7, 1, 8),
         );
         let (shape, label) = (&case.shape, "units");
-        let proved = claims::prove(&batch, shape, &of_elements(&case.columns), &mut Transcript::new(label));
+        let columns = Vectors.columns(of_elements(&case.columns)).expect("columns");
+        let proved = claims::prove(&batch, shape, &Vectors, &*columns, &mut Transcript::new(label)).expect("rounds");
         let variables = linear_variables(shape);
         let end = sumcheck::verify(
             "claims",
@@ -71,14 +74,13 @@ fn the_linear_claims_end_in_the_committed_units() {
         let gamma = unit_coefficients(shape, &batch, &end.point);
         assert_eq!((gamma.len(), gamma.len() as u128), (params.tiles, shape.units()));
         let local = suffix(&end.point, MIN_ROWS_LOG);
-        let columns = of_elements(&case.columns);
-        let mut activations = Activations::commit(Suite::default(), shape, &columns, params);
-        let values = activations.unit_values(local);
+        let mut activations = Activations::commit(Suite::default(), shape, &*columns, params).expect("a tree");
+        let values = activations.unit_values(local).expect("values");
         let zero = [SecureField::zero()];
         let mut weights = CommittedWeights::new(&tile, &codeword, Table::default()).expect("one tile");
         let mut opened = [
             ProverClaim::new(&mut weights, WEIGHTS.all(), local, &zero, &zero),
-            ProverClaim::new(&mut activations.units, params.all(), local, &gamma, &values),
+            ProverClaim::new(&mut *activations.units, params.all(), local, &gamma, &values),
         ];
         assert_eq!(opened[1].claim.value, end.value);
         let own = opening::open(&mut opened, &mut Transcript::new(label)).expect("an opening");

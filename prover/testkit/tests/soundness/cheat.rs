@@ -28,11 +28,12 @@ use tessera_model::forward::Witness;
 use tessera_model::tiles::{TileRange, TileSource};
 use tessera_prover::activations::Activations;
 use tessera_prover::column::{elements, of_elements};
+use tessera_prover::device::{self, Device};
 use tessera_prover::gkr;
-use tessera_prover::matmul::{self, band_values, bind_bands, PrecomputedMatmuls};
-use tessera_prover::multiplicities::multiplicities;
+use tessera_prover::matmul::{self, PrecomputedMatmuls};
 use tessera_prover::stark::{self, commit, entry_sums, twiddles, ProverChannel};
 use tessera_prover::trace::{statistics, Columns, Source};
+use tessera_prover::vectors::Vectors;
 use tessera_prover::{claims, grind, ProverModel};
 use tessera_verifier::gkr::sum;
 use tessera_verifier::key::ModelKey;
@@ -54,6 +55,11 @@ use self::opening::{open, told, BandClaim, Claim};
 
 type K = SecureField;
 type Scheme<'a> = stark::Scheme<'a, Blake2sMerkleHasher>;
+
+/// Columns as a device has them.
+fn held(columns: &[Columns]) -> Box<dyn device::Columns> {
+    Vectors.columns(of_elements(columns)).expect("columns")
+}
 
 /// Sum of a linear claim over a trace.
 fn total(claim: &LinearClaim, columns: &[Columns]) -> K {
@@ -99,8 +105,9 @@ fn free_matmuls(
     let variables = public.shape.product_variables() as usize;
     let (sumcheck, point, value) = constant_rounds(MATMULS, claim, variables, t);
     let out = suffix(&public.points.out, opened.log_band() + TILE_LOG);
-    let (tables, traffic) = bind_bands(&TileRange::new(tiles, opened.tiles()), out, 0);
-    let band_values = band_values(&tables, suffix(&point, TILE_LOG));
+    let bands = Vectors.bands(&TileRange::new(tiles, opened.tiles()), out, 0);
+    let (bands, traffic) = bands.expect("bands");
+    let band_values = bands.values(suffix(&point, TILE_LOG)).expect("bands");
     // The weights are honest.
     let mut operands: Placed = Default::default();
     for product in public.shape.weighted() {
@@ -152,7 +159,6 @@ fn free_matmuls(
         operands: Operands::of(public.shape, &operands),
         point,
         band_values,
-        memory: tables,
         traffic,
     }
 }
@@ -219,7 +225,11 @@ fn prove_matmuls(
 ) -> PrecomputedMatmuls {
     let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
     altered_matmuls(hooks, transcript, |t| match hooks.matmuls {
-        Rounds::Honest => matmul::prove(public, &of_elements(columns), tiles, opened, t),
+        Rounds::Honest => {
+            matmul::prove(public, &Vectors, &*held(columns), tiles, opened, t)
+                .expect("products")
+                .0
+        }
         free => free_matmuls(public, columns, tiles, opened, free, t),
     })
 }
@@ -356,7 +366,7 @@ fn prove_linear(
     if hooks.linear != Rounds::Honest {
         return constant_rounds(CLAIMS, batch.value, linear_variables(shape), transcript);
     }
-    let proved = claims::prove(batch, shape, &of_elements(columns), transcript);
+    let proved = claims::prove(batch, shape, &Vectors, &*held(columns), transcript).expect("rounds");
     let rounds = proved.proof.rounds.iter().zip(&proved.point);
     let value = rounds.fold(batch.value, |value, (message, r)| round_value(value, *message, *r));
     (proved.proof, proved.point, value)
@@ -395,8 +405,7 @@ fn prove_lookups(
     transcript: &mut Transcript,
 ) -> gkr::Proved {
     (hooks.looked_up)(shape, &mut columns);
-    let mut lookups =
-        gkr::prove(trees, &of_elements(&columns), relations, transcript).expect("no degenerate challenge");
+    let mut lookups = gkr::prove(trees, &*held(&columns), relations, transcript).expect("no degenerate challenge");
     (hooks.lookups)(&mut lookups.proofs);
     lookups
 }
@@ -438,12 +447,11 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let params = CommitmentParams::of_activations(&shape, &key.weights);
     let mut committed = columns.clone();
     (hooks.committed)(&shape, &mut committed);
-    let small = of_elements(&committed);
-    let mut root = *Activations::commit(Suite::default(), &shape, &small, params)
-        .units
-        .root();
+    let small = held(&committed);
+    let activations = Activations::commit(Suite::default(), &shape, &*small, params).expect("a tree");
+    let mut root = activations.root();
     transcript.send(ACTIVATIONS, &root);
-    let mut counts = multiplicities(&shape, &of_elements(&columns));
+    let mut counts = held(&columns).count(&shape).expect("counts");
     (hooks.multiplicities)(&mut counts);
     let twiddles = twiddles();
     let (tables, scheme) = commit_counts(key, hooks, &counts, &twiddles, &mut transcript);
@@ -501,9 +509,9 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     if let Some(late) = hooks.late {
         late(&shape, claim.gamma, claim.local, &mut committed);
     }
-    let small = of_elements(&committed);
-    let activations = Activations::commit(Suite::default(), &shape, &small, params);
-    root = *activations.units.root();
+    let small = held(&committed);
+    let activations = Activations::commit(Suite::default(), &shape, &*small, params).expect("a tree");
+    root = activations.root();
     let operands = Operands::of(&shape, &matmuls.proof.operands);
     let weights = BandClaim {
         opened,

@@ -8,6 +8,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::claims::{Group, LinearClaim};
 use tessera_prover::sumcheck::{prove, Instance};
+use tessera_prover::vectors::Vectors;
 use tessera_verifier::message::Unread;
 use tessera_verifier::sumcheck::{open_batch, round_value, rounds_of, verify, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
@@ -83,7 +84,7 @@ fn a_round_is_not_chosen_after_its_challenge() {
     let sum: K = elements(4, 16).iter().zip(elements(5, 16)).map(|(a, b)| *a * b).sum();
     let claim = sum + K::one();
     // The rounds of an honest prover that is told a false sum.
-    let told = prove(LABEL, claim, vec![instance()], &mut Transcript::new(LABEL));
+    let told = prove(&Vectors, LABEL, claim, vec![instance()], &mut Transcript::new(LABEL)).expect("rounds");
     let (a, b) = told.finals[0][0];
     let end = |rounds: &[[K; 2]]| {
         let rounds = rounds.iter().zip(&told.point);

@@ -8,17 +8,13 @@ use std::path::PathBuf;
 
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_testkit::{banded_config, odd_config, random_ids, random_model, reranker_config, SplitMix, TestModel};
+use tessera_testkit::{golden_statements, SplitMix, GOLDEN_PROOFS};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::suite::Suite;
 use tessera_verifier::verify::verify_bytes;
 
 use crate::tree::{collapse, encode, Tree};
 use crate::with_work;
-
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/golden-proofs.json");
 
 /// A verdict, and what it is about.
 type Verdict = (String, String);
@@ -43,42 +39,12 @@ enum Proved {
     File(PathBuf),
 }
 
-/// A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as queries,
-/// one in two chunks of a model of 12 bits that has half as many keys, and one in one piece of a model that is opened in bands.
-/// One is of the suite Keccak, in two chunks; the last one is of a reranker, whose second text begins with the third token.
 fn made() -> Vec<(ModelKey, Proof)> {
-    let odd = |hidden, heads, kv_heads| ModelConfig {
-        hidden,
-        heads,
-        kv_heads,
-        ..odd_config()
-    };
-    let separator = random_ids(&reranker_config(None), 4, 3)[1];
-    let cases = [
-        (Suite::Blake2s, WeightFormat::Int8, odd(72, 3, 3), &[3][..]),
-        (Suite::Blake2s, WeightFormat::Int16, odd(20, 4, 2), &[1, 1]),
-        (Suite::Blake2s, WeightFormat::Int8, banded_config(2), &[2]),
-        (Suite::Keccak, WeightFormat::Int8, odd(20, 2, 2), &[1, 1]),
-        (
-            Suite::Blake2s,
-            WeightFormat::Int16,
-            reranker_config(Some(separator)),
-            &[2],
-        ),
-    ];
-    let prove = |(suite, format, config, chunks): (Suite, WeightFormat, ModelConfig, &[usize])| {
-        let config = ModelConfig {
-            layers: chunks.iter().sum(),
-            ..config
-        };
-        // The attention outputs are clipped here and there.
-        let mut model = random_model(config.clone(), format, 7);
-        model.params.layers.iter_mut().for_each(|layer| layer.att = 2);
-        let model = TestModel::of_suite(suite, model);
-        let proof = model.prove_chunks(&random_ids(&config, 4, 3), 3, chunks);
-        (model.key, proof)
-    };
-    cases.map(prove).into()
+    let made = golden_statements().into_iter().map(|statement| {
+        let proof = statement.prove();
+        (statement.model.key, proof)
+    });
+    made.collect()
 }
 
 /// Every place once for all those that differ in their indices, every operation. A proof in one piece has places without
@@ -181,7 +147,7 @@ fn digests(made: &[(ModelKey, Proof)]) -> Vec<String> {
 }
 
 fn expected() -> Golden {
-    let text = std::fs::read_to_string(FILE).expect("the golden file");
+    let text = std::fs::read_to_string(GOLDEN_PROOFS).expect("the golden file");
     serde_json::from_str(&text).expect("golden JSON")
 }
 
@@ -213,5 +179,5 @@ fn remake() {
         verdicts: cases().iter().map(|case| verdicts(case).collect()).collect(),
     };
     let text = serde_json::to_string_pretty(&golden).expect("JSON");
-    std::fs::write(FILE, text + "\n").expect("the golden file is written");
+    std::fs::write(GOLDEN_PROOFS, text + "\n").expect("the golden file is written");
 }

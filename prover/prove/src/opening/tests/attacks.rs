@@ -219,8 +219,11 @@ impl Place {
         let (mut own, mut other) = (committed(weights), committed(activations));
         let fold = |half: &Half| *half.point.last().expect("a point");
         let messages = [
-            own.combine(&weights.columns, &eq_table(&self.columns[0]), fold(weights)),
-            other.combine(&activations.columns, &eq_table(&self.columns[1]), fold(activations)),
+            own.combine(&weights.columns, &eq_table(&self.columns[0]), fold(weights))
+                .expect("a message"),
+            other
+                .combine(&activations.columns, &eq_table(&self.columns[1]), fold(activations))
+                .expect("a message"),
         ];
         let long = case.long();
         let twiddles = Arc::new(Twiddles::new(long.log_message, long.log_blowup));

@@ -7,9 +7,10 @@ use stwo::core::fields::FieldExpOps;
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_kernels::table::Table;
 use tessera_prover::activations::Activations;
+use tessera_prover::device::DeviceError;
 use tessera_prover::matmul::PrecomputedMatmuls;
-use tessera_prover::opening::parts::{value, Committed, Twiddles};
-use tessera_prover::opening::{self, CommittedWeights, OpeningProverError, ProverClaim};
+use tessera_prover::opening::parts::value;
+use tessera_prover::opening::{self, Committed, CommittedWeights, OpeningProverError, ProverClaim, Twiddles};
 use tessera_prover::ProverModel;
 use tessera_verifier::opening::parts::{Layout, LeafOpening};
 use tessera_verifier::opening::{Claim as Opened, Commitment, OpenedColumns, OpeningProof};
@@ -36,13 +37,13 @@ impl Committed for Forged<'_> {
         self.own.units.twiddles()
     }
 
-    fn combine(&mut self, columns: &OpenedColumns, weights: &[K], _: K) -> Table<K> {
-        let mut message = self.own.units.combine(columns, weights, self.fold);
+    fn combine(&mut self, columns: &OpenedColumns, weights: &[K], _: K) -> Result<Table<K>, DeviceError> {
+        let mut message = self.own.units.combine(columns, weights, self.fold)?;
         let (length, half) = (1usize << columns.log_column_tiles(), 1usize << (MIN_ROWS_LOG - 1));
         let (unit, by) = self.added;
         let own = &mut message[unit % length * half..][..half];
         own.iter_mut().for_each(|v| *v += weights[unit / length] * by);
-        message
+        Ok(message)
     }
 
     fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
@@ -70,7 +71,7 @@ pub fn told<'a>(hooks: &Hooks<'_>, own: Activations<'a>, claim: &Claim<'_>) -> T
     let (mut gamma, mut local) = (claim.gamma.to_vec(), claim.local.to_vec());
     (hooks.gamma)(&mut gamma);
     (hooks.local)(&mut local);
-    let mut values = own.unit_values(&local);
+    let mut values = own.unit_values(&local).expect("values");
     (hooks.unit_values)(&gamma, &mut values);
     let unit = gamma.iter().position(|g| !g.is_zero()).expect("a unit with a claim");
     let by = match hooks.fit {
@@ -105,8 +106,8 @@ pub fn open(
     transcript: &mut Transcript,
 ) -> OpeningProof {
     (hooks.band_values)(&bands.gamma, &mut matmuls.band_values);
-    let memory = std::mem::take(&mut matmuls.memory);
-    let mut weights = CommittedWeights::new(&model.quantised.weights, model.codeword, memory).expect("weights");
+    let weights = CommittedWeights::new(&model.quantised.weights, model.codeword, Table::default());
+    let mut weights = weights.expect("weights");
     let columns = hooks.opened.unwrap_or(bands.opened);
     let mut weights = ProverClaim::new(&mut weights, columns, &bands.local, &bands.gamma, &matmuls.band_values);
     weights.claim.value = bands.value;

@@ -3,13 +3,13 @@
 
 use std::array::from_fn;
 
+use num_traits::One;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
-use tessera_verifier::labels::LOOKUP_ROUND;
-use tessera_verifier::transcript::Transcript;
 
-use super::field::{Factor, Packed, Sum, LOG_LANES, SIMD_LANES};
+use crate::field::{Factor, Packed, Sum, LOG_LANES, SIMD_LANES};
 
 type K = SecureField;
 
@@ -28,18 +28,26 @@ pub trait Form<const T: usize>: Copy + Send + Sync {
     }
     fn packed(self, values: [Packed; T]) -> Packed;
     fn single(self, values: [K; T]) -> K;
+    /// The message of the layer, from that of the form.
+    fn message(self, message: [K; 2]) -> [K; 2] {
+        message
+    }
+    /// The children `n0, d0, n1, d1` of the layer's node, from the values of the tables.
+    fn children(self, values: [K; T]) -> [K; 4];
 }
 
 /// `n0 d1 + d0 m1`, of tables `n0, d0, n1, d1`, where `m1 = n1 + lambda d1`: a sum of fractions, combined.
 #[derive(Clone, Copy)]
 pub struct Fractions {
-    lambda: Factor,
+    lambda: K,
+    factor: Factor,
 }
 
 impl Fractions {
     pub fn new(lambda: K) -> Self {
         Self {
-            lambda: Factor::new(lambda),
+            lambda,
+            factor: Factor::new(lambda),
         }
     }
 }
@@ -47,7 +55,7 @@ impl Fractions {
 impl Form<4> for Fractions {
     #[inline(always)]
     fn begin(self, [n0, d0, n1, d1]: [Packed; 4]) -> [Packed; 4] {
-        [n0, d0, n1 + d1 * self.lambda, d1]
+        [n0, d0, n1 + d1 * self.factor, d1]
     }
     #[inline(always)]
     fn packed(self, [n0, d0, m1, d1]: [Packed; 4]) -> Packed {
@@ -56,19 +64,48 @@ impl Form<4> for Fractions {
     fn single(self, [n0, d0, m1, d1]: [K; 4]) -> K {
         n0 * d1 + d0 * m1
     }
+    fn children(self, [n0, d0, m1, d1]: [K; 4]) -> [K; 4] {
+        [n0, d0, m1 - self.lambda * d1, d1]
+    }
 }
 
-/// `a b`.
+/// `a b`, of tables of leaves with the numerator one that are shifted by `1 / lambda`:
+/// `d0 + d1 + lambda d0 d1 = lambda (d0 + 1 / lambda) (d1 + 1 / lambda) - 1 / lambda`.
 #[derive(Clone, Copy)]
-pub struct Product;
+pub struct Shifted {
+    lambda: K,
+    inverse: K,
+}
 
-impl Form<2> for Product {
+impl Shifted {
+    /// # Panics
+    /// If `lambda` is zero.
+    pub fn new(lambda: K) -> Self {
+        Self {
+            lambda,
+            inverse: lambda.inverse(),
+        }
+    }
+
+    /// What leaves are shifted by.
+    pub fn shift(self) -> Packed {
+        Packed::broadcast(self.inverse)
+    }
+}
+
+impl Form<2> for Shifted {
     #[inline(always)]
     fn packed(self, [a, b]: [Packed; 2]) -> Packed {
         a * b
     }
     fn single(self, [a, b]: [K; 2]) -> K {
         a * b
+    }
+    fn message(self, [first, leading]: [K; 2]) -> [K; 2] {
+        [self.lambda * first - self.inverse, self.lambda * leading]
+    }
+    fn children(self, [a, b]: [K; 2]) -> [K; 4] {
+        [K::one(), a - self.inverse, K::one(), b - self.inverse]
     }
 }
 
@@ -177,82 +214,109 @@ impl<'a, const T: usize> Quarters<'a, T> {
     }
 }
 
-/// The messages of a sumcheck, and its challenges.
-pub type Said = (Vec<[K; 2]>, Vec<K>);
-
-/// The sumcheck of one layer: `sum_x eq(point, x) g(x)`, with what was said so far.
-pub struct Sumcheck<'a> {
+/// The rounds of a layer over some tables, which are vectors as long as one of them is filled.
+pub struct Tables<'a, F, const T: usize> {
+    form: F,
     point: &'a [K],
-    challenges: Vec<K>,
-    rounds: Vec<[K; 2]>,
+    /// Number of variables that are bound.
+    bound: usize,
+    lanes: Lanes<'a, T>,
 }
 
-impl<'a> Sumcheck<'a> {
-    pub fn new(point: &'a [K]) -> Self {
+/// The tables of the rounds.
+enum Lanes<'a, const T: usize> {
+    /// Tables of more than one vector, which are overwritten.
+    Packed(Stage, [&'a mut [Packed]; T]),
+    /// Tables of as many elements as a vector has, or fewer.
+    Single([Vec<K>; T]),
+}
+
+/// How far tables of vectors have come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// They are as they were made, so the form has yet to [begin](Form::begin).
+    Made,
+    /// The form has begun, when the first variable was bound.
+    Begun,
+}
+
+impl<'a, F: Form<T>, const T: usize> Tables<'a, F, T> {
+    /// Begins rounds over tables of elements, whose variables are those behind the first `bound` ones of `point`. The form has begun.
+    pub fn single(form: F, point: &'a [K], bound: usize, tables: [Vec<K>; T]) -> Self {
         Self {
+            form,
             point,
-            challenges: Vec::with_capacity(point.len()),
-            rounds: Vec::with_capacity(point.len()),
+            bound,
+            lanes: Lanes::Single(tables),
         }
     }
 
-    /// The coordinates behind the next variable.
-    fn rest(&self) -> &'a [K] {
-        &self.point[self.challenges.len() + 1..]
+    /// Begins rounds over tables of vectors as they were made, whose variables are those behind the first `bound` ones of `point`.
+    pub fn packed(form: F, point: &'a [K], bound: usize, tables: [&'a mut [Packed]; T]) -> Self {
+        let mut own = Self {
+            form,
+            point,
+            bound,
+            lanes: Lanes::Packed(Stage::Made, tables),
+        };
+        own.unpack();
+        own
     }
 
-    /// Sends the message of the next variable; returns its challenge.
-    pub fn exchange(&mut self, message: [K; 2], transcript: &mut Transcript) -> K {
-        let c = LOOKUP_ROUND.send(&message, transcript);
-        self.rounds.push(message);
-        self.challenges.push(c);
-        c
-    }
-
-    /// The variables that are left, over tables of elements. A message is what `send` makes of it. Returns the values of the
-    /// tables at the end.
-    pub fn single<const T: usize>(
-        &mut self,
-        form: impl Form<T>,
-        mut tables: [Vec<K>; T],
-        send: impl Fn([K; 2]) -> [K; 2],
-        transcript: &mut Transcript,
-    ) -> [K; T] {
-        while self.challenges.len() < self.point.len() {
-            let message = single_message(form, &tables, self.rest());
-            let c = self.exchange(send(message), transcript);
-            tables.iter_mut().for_each(|table| fold_msb_in_place(table, c));
-        }
-        tables.map(|table| table[0])
-    }
-
-    /// As [`Self::single`], over tables of vectors, which are overwritten.
-    pub fn packed<const T: usize>(
-        &mut self,
-        form: impl Form<T>,
-        mut tables: [&mut [Packed]; T],
-        send: impl Fn([K; 2]) -> [K; 2],
-        transcript: &mut Transcript,
-    ) -> [K; T] {
-        let mut values = form.begin(tables.each_ref().map(|table| table[0]));
+    /// Takes the elements out of tables of a single vector.
+    fn unpack(&mut self) {
+        let Lanes::Packed(stage, tables) = &self.lanes else {
+            return;
+        };
         if tables[0].len() > 1 {
-            let mut message = first_message(form, &tables, self.rest());
-            let c = self.exchange(send(message), transcript);
-            message = bind::<T, true>(form, &mut tables, self.rest(), c);
-            while tables[0].len() > 1 {
-                let c = self.exchange(send(message), transcript);
-                message = bind::<T, false>(form, &mut tables, self.rest(), c);
-            }
-            values = tables.map(|table| table[0]);
+            return;
         }
-        let left = self.point.len() - self.challenges.len();
-        let single = values.map(|v| v.to_array()[..1 << left].to_vec());
-        self.single(form, single, send, transcript)
+        let values = tables.each_ref().map(|table| table[0]);
+        let values = match stage {
+            Stage::Made => self.form.begin(values),
+            Stage::Begun => values,
+        };
+        let left = self.point.len() - self.bound;
+        self.lanes = Lanes::Single(values.map(|v| v.to_array()[..1 << left].to_vec()));
     }
 
-    /// Messages and challenges.
-    pub fn finish(self) -> Said {
-        (self.rounds, self.challenges)
+    /// The message of the next variable; zero if there is none.
+    pub fn message(&self) -> [K; 2] {
+        let Some((_, rest)) = self.point[self.bound..].split_first() else {
+            return [K::default(); 2];
+        };
+        self.form.message(match &self.lanes {
+            Lanes::Packed(_, tables) => first_message(self.form, tables, rest),
+            Lanes::Single(tables) => single_message(self.form, tables, rest),
+        })
+    }
+
+    /// Binds the next variable; returns the message of the one behind it, zero if there is none.
+    pub fn bind(&mut self, c: K) -> [K; 2] {
+        self.bound += 1;
+        let rest = self.point.get(self.bound + 1..).unwrap_or_default();
+        match &mut self.lanes {
+            Lanes::Single(tables) => tables.iter_mut().for_each(|table| fold_msb_in_place(table, c)),
+            Lanes::Packed(stage, tables) => {
+                let message = match std::mem::replace(stage, Stage::Begun) {
+                    Stage::Made => bind::<T, true>(self.form, tables, rest, c),
+                    Stage::Begun => bind::<T, false>(self.form, tables, rest, c),
+                };
+                if tables[0].len() > 1 {
+                    return self.form.message(message);
+                }
+                self.unpack();
+            }
+        }
+        self.message()
+    }
+
+    /// The two children of the layer's node, from what is left of the tables.
+    pub fn children(&self) -> [K; 4] {
+        match &self.lanes {
+            Lanes::Single(tables) => self.form.children(tables.each_ref().map(|table| table[0])),
+            Lanes::Packed(..) => unreachable!("variables that are not bound"),
+        }
     }
 }
 

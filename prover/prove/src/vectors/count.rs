@@ -7,16 +7,15 @@ use tessera_circuits::air::lookups::Lookup;
 use tessera_circuits::air::tables;
 use tessera_circuits::shape::Shape;
 
-use super::column::Column;
-use super::gkr::field::SIMD_LANES;
-use super::gkr::leaves::Form;
-use super::trace::Columns;
+use super::leaves::Form;
+use crate::column::Column;
+use crate::field::SIMD_LANES;
 
 /// Vectors of rows that a thread takes at a time, at most.
 const TASK: usize = 1 << 8;
 
 /// Multiplicity columns of the tables: how often each row is used by the columns of all parts.
-pub fn multiplicities(shape: &Shape, columns: &[Vec<Column>]) -> Columns {
+pub(super) fn multiplicities(shape: &Shape, columns: &[Vec<Column>]) -> Vec<Vec<BaseField>> {
     let size = 1usize << tables::LOG_ROWS;
     let relations = shape.config.relations();
     let empty = || vec![0u32; relations.len() * size];

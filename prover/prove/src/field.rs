@@ -6,6 +6,7 @@ use std::simd::cmp::SimdOrd;
 use std::simd::{u32x16, u64x8, ToBytes};
 
 use num_traits::Zero;
+use rayon::prelude::*;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 
@@ -269,6 +270,20 @@ impl Sum {
         let [e, o] = self.0;
         Packed(std::array::from_fn(|i| join([fold(e[i]), fold(o[i])])))
     }
+}
+
+/// Vectors that a thread packs at least.
+const GRAIN: usize = 1 << 9;
+
+/// Entries in packs, as many as fill them.
+pub fn pack(values: &[SecureField]) -> Vec<Packed> {
+    let (chunks, _) = values.as_chunks::<SIMD_LANES>();
+    chunks.par_iter().with_min_len(GRAIN).map(Packed::from_array).collect()
+}
+
+/// The entries of packs, one by one.
+pub fn unpack(values: &[Packed]) -> Vec<SecureField> {
+    values.iter().flat_map(|pack| pack.to_array()).collect()
 }
 
 /// Linear combinations of elements of the base field: `a + f b` and the like.

@@ -8,8 +8,8 @@ use tessera_circuits::air::lookups::Linear;
 use tessera_circuits::air::Relations;
 use tessera_circuits::trees::{LookupTree, Plane};
 
-use super::field::{words, Packed, Words, LOG_LANES};
 use crate::column::{Cells, Column};
+use crate::field::{words, Packed, Words, LOG_LANES};
 
 type K = SecureField;
 

@@ -1,0 +1,192 @@
+//! The seam between a proof and the processor that does its heavy work (docs/architecture.md, "Devices").
+//!
+//! A phase owns the transcript: it sends the messages that a device returns, and gives the device the challenges that come
+//! back. A device never sees the transcript. It holds the columns of a chunk and whatever is made of them, under handles; each
+//! method is a whole step (a message, a binding, a layer of a tree, a pass over the weights) and may fail, because memory can run
+//! out and hardware can break. All arithmetic is exact, so every device makes the same proof.
+
+use std::ops::Range;
+
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::Relations;
+use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::trees::LookupTree;
+use tessera_model::forward::Linear;
+use tessera_model::passes::Traffic;
+use tessera_model::tiles::TileSource;
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::Suite;
+
+pub use tessera_kernels::device::DeviceError;
+
+use crate::column::Column;
+use crate::field::{pack, unpack, Packed, SIMD_LANES};
+use crate::opening::{Codeword, Committed, OpeningProverError};
+
+type K = SecureField;
+
+/// A processor that does the heavy steps of a proof.
+pub trait Device: Send + Sync {
+    /// The part of the device that multiplies by the matrices of the forward pass.
+    fn linear(&self) -> &dyn Linear;
+
+    /// Takes the columns of a chunk, by part. They lie where the device works until the handle is dropped.
+    fn columns(&self, cells: Vec<Vec<Column>>) -> Result<Box<dyn Columns + '_>, DeviceError>;
+
+    /// Takes pairs of tables of equal length, whose products a sumcheck adds up.
+    fn products(&self, pairs: Vec<(Table, Table)>) -> Result<Box<dyn Products + '_>, DeviceError>;
+
+    /// Reads the tiles once and sums every band: `t_B(x) = sum_(d, y) B(d, x, y) eq(point, (d, y))`, where `x` is the lane and
+    /// `d` the tile in the band. A point of six coordinates has bands of one tile, and each further coordinate doubles them.
+    /// [`Bands::into_committed`] will need `room` bytes for the message of the opened columns.
+    fn bands(
+        &self,
+        tiles: &dyn TileSource,
+        point: &[K],
+        room: usize,
+    ) -> Result<(Box<dyn Bands + '_>, Traffic), DeviceError>;
+}
+
+/// A column of a chunk: its part, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ColumnId {
+    /// The part whose rows the column has.
+    pub part: Part,
+    /// The number of the column in its part.
+    pub index: usize,
+}
+
+/// Weights of the entries along an axis.
+#[derive(Clone, Copy, Debug)]
+pub enum Weights<'a> {
+    /// The weight of every entry.
+    All(&'a [K]),
+    /// The weights that are not zero, each with the number of its entry, ascending, on an axis of `length` entries.
+    Some {
+        /// Numbers of entries with their weights.
+        entries: &'a [(usize, K)],
+        /// Entries of the axis.
+        length: usize,
+    },
+}
+
+/// The columns of a chunk on a device.
+pub trait Columns: Send + Sync {
+    /// Reads the cells of a column.
+    fn read(&self, column: ColumnId) -> Result<Vec<BaseField>, DeviceError>;
+
+    /// Counts how often the lookups of all parts use each row of each table.
+    fn count(&self, shape: &Shape) -> Result<Vec<Vec<BaseField>>, DeviceError>;
+
+    /// `out[o][i] = sum_terms factor * sum_m weights[m] column[o][m][i]`, for columns laid out as `[outer][weights][inner]`.
+    fn bind(&self, terms: &[(ColumnId, K)], weights: Weights<'_>, axes: [usize; 2]) -> Result<Vec<K>, DeviceError>;
+
+    /// Binds the first `point.len()` variables of each column: `out[z] = sum_m eq(point, m) column[m][z]`.
+    fn bind_leading(&self, columns: &[ColumnId], point: &[K]) -> Result<Vec<Vec<K>>, DeviceError>;
+
+    /// Binds the last `point.len()` variables of each column, one column after the other:
+    /// `out[z] = sum_m column[z][m] eq(point, m)`.
+    fn bind_trailing(&self, columns: &[ColumnId], point: &[K]) -> Result<Vec<K>, DeviceError>;
+
+    /// Prepares the trees of lookups in these columns.
+    fn layers<'a>(&'a self, trees: &[LookupTree], relations: &Relations) -> Result<Box<dyn Layers + 'a>, DeviceError>;
+
+    /// Commits to these columns, one after the other, cut in units.
+    fn commit<'a>(
+        &'a self,
+        suite: Suite,
+        columns: Vec<ColumnId>,
+        params: CommitmentParams,
+    ) -> Result<Box<dyn Committed + 'a>, DeviceError>;
+}
+
+/// A sumcheck on a device, one variable after the other, the most significant one first.
+pub trait Rounds: Send + Sync {
+    /// The message of the first variable; zero if there is none.
+    fn message(&self) -> Result<[K; 2], DeviceError>;
+
+    /// Binds the next variable, and returns the message of the one behind it; zero if there is none.
+    fn bind(&mut self, challenge: K) -> Result<[K; 2], DeviceError>;
+
+    /// The values that are left when all variables are bound.
+    fn finish(&self) -> Result<Vec<K>, DeviceError>;
+}
+
+/// The rounds of `sum_z sum_pairs A(z) B(z)`: a message is `[s(0), s(2)]`, and what is left is `A, B` of every pair.
+pub trait Products: Rounds {
+    /// The sum itself, before any variable is bound.
+    fn value(&self) -> Result<K, DeviceError>;
+}
+
+/// Trees of fractions of lookups on a device: one at a time, from its root to its leaves.
+pub trait Layers: Send {
+    /// Builds a tree, in the place of the one before; returns numerator and denominator of its root.
+    fn root(&mut self, tree: usize) -> Result<[K; 2], DeviceError>;
+
+    /// The rounds from the layer of `2^point.len()` nodes to the one below it: `sum_x eq(point, x) (n0 d1 + d0 n1 + lambda d0 d1)`,
+    /// where each node `n, d` is the sum of the fractions `n0, d0` and `n1, d1`. The factor `eq` is taken out of each round, so that
+    /// a message is `[q(0), leading coefficient]`; what is left is `n0, d0, n1, d1`. Each layer can be proved once, in this order,
+    /// and `lambda` is not zero.
+    fn layer<'a>(&'a mut self, point: &'a [K], lambda: K) -> Result<Box<dyn Rounds + 'a>, DeviceError>;
+}
+
+/// Sums of the bands of weights on a device, sixty-four for each band.
+pub trait Bands: Send + Sync {
+    /// Adds up rows of bands, each band times its factor: the sums of the first row, then those of the next.
+    fn rows(&self, bands: Range<usize>, factors: &[K]) -> Result<Vec<K>, DeviceError>;
+
+    /// `B~(d, point, y)` of every band.
+    fn values(&self, point: &[K]) -> Result<Vec<K>, DeviceError>;
+
+    /// Makes the weights ready to be opened, in place of their sums: all tiles of `source`, which were committed to with this
+    /// codeword.
+    fn into_committed<'a>(
+        self: Box<Self>,
+        source: &'a dyn TileSource,
+        codeword: &'a Codeword,
+    ) -> Result<Box<dyn Committed + 'a>, OpeningProverError>
+    where
+        Self: 'a;
+}
+
+/// A table of a product, as the host has made it.
+#[derive(Clone, Debug)]
+pub enum Table {
+    /// Entry by entry.
+    Entries(Vec<K>),
+    /// Sixteen entries each.
+    Packs(Vec<Packed>),
+}
+
+impl From<Vec<K>> for Table {
+    fn from(entries: Vec<K>) -> Self {
+        Self::Entries(entries)
+    }
+}
+
+impl Table {
+    /// Number of entries.
+    pub fn entry_count(&self) -> usize {
+        match self {
+            Self::Entries(entries) => entries.len(),
+            Self::Packs(packs) => packs.len() * SIMD_LANES,
+        }
+    }
+
+    /// The entries one by one.
+    pub fn into_entries(self) -> Vec<K> {
+        match self {
+            Self::Entries(entries) => entries,
+            Self::Packs(packs) => unpack(&packs),
+        }
+    }
+
+    /// The entries sixteen by sixteen, as many as fill a pack.
+    pub fn into_packs(self) -> Vec<Packed> {
+        match self {
+            Self::Entries(entries) => pack(&entries),
+            Self::Packs(packs) => packs,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Why no proof was made.
+
+use tessera_circuits::statement::StatementError;
+use tessera_circuits::statistics::StatisticsError;
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::verify::VerifyError;
+use thiserror::Error;
+
+use super::device::DeviceError;
+use super::gkr::LookupError;
+use super::opening::OpeningProverError;
+use super::stark::ProveStarkError;
+use tessera_model::forward::ForwardError;
+use tessera_model::generate::GenerateError;
+
+/// Why no proof was made.
+#[derive(Debug, Error)]
+pub enum ProveError {
+    #[error(transparent)]
+    Statement(#[from] StatementError),
+    /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
+    #[error("{0}; the model is far from its calibration text on this prompt")]
+    Clipped(#[from] StatisticsError),
+    #[error(transparent)]
+    Generate(GenerateError),
+    #[error(transparent)]
+    Forward(ForwardError),
+    /// The device could not do its part; another one may.
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// A challenge hit 0 or 1 (probability below 2^-110).
+    #[error("a challenge is degenerate; try again with another statement")]
+    DegeneratePoint,
+    #[error(transparent)]
+    Opening(OpeningProverError),
+    #[error(transparent)]
+    Stark(#[from] ProveStarkError),
+    #[error(transparent)]
+    Codec(#[from] CodecError),
+    #[error("internal error: the proof does not verify: {0}")]
+    Check(#[source] VerifyError),
+    #[error(
+        "a statement of {rows} token rows has {:.1} bits of security at most, below the minimum of {min:.0}",
+        (got * 10.0).floor() / 10.0
+    )]
+    Security { rows: usize, got: f64, min: f64 },
+}
+
+impl From<LookupError> for ProveError {
+    fn from(error: LookupError) -> Self {
+        match error {
+            LookupError::DegeneratePoint => Self::DegeneratePoint,
+            LookupError::Device(error) => Self::Device(error),
+        }
+    }
+}
+
+impl From<ForwardError> for ProveError {
+    fn from(error: ForwardError) -> Self {
+        match error {
+            ForwardError::Device(error) => Self::Device(error),
+            other => Self::Forward(other),
+        }
+    }
+}
+
+impl From<GenerateError> for ProveError {
+    fn from(error: GenerateError) -> Self {
+        match error {
+            GenerateError::Forward(ForwardError::Device(error)) => Self::Device(error),
+            other => Self::Generate(other),
+        }
+    }
+}
+
+impl From<OpeningProverError> for ProveError {
+    fn from(error: OpeningProverError) -> Self {
+        match error {
+            OpeningProverError::Device(error) => Self::Device(error),
+            other => Self::Opening(other),
+        }
+    }
+}

@@ -1,0 +1,345 @@
+//! Trees of fractions of lookups. A tree is built from its leaves to its root, then proved from its root to its leaves, layer by
+//! layer in place, in an arena that all trees share. Leaves are made from the columns, and the fractions of two leaves from these;
+//! neither are kept.
+
+use rayon::prelude::*;
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::Relations;
+use tessera_circuits::trees::LookupTree;
+
+use super::leaves::{top, Leaves};
+use super::rounds::{add_terms, Eq, Form, Fractions, Shifted, Tables, BLOCK};
+use crate::column::Column;
+use crate::device::{DeviceError, Layers, Rounds};
+use crate::field::{Factor, Packed, Sum, LOG_LANES};
+
+type K = SecureField;
+
+/// Numerators and denominators.
+type Layer<T> = [T; 2];
+
+/// Vectors of all layers that are kept in the arena, where the largest has `2^top` nodes.
+fn arena_size(top: u32) -> usize {
+    (1 << (top - 2)) - 2
+}
+
+/// Bytes that the proof of a tree takes beside the columns.
+pub fn arena_bytes(tree: &LookupTree) -> u64 {
+    (arena_size(top(tree.log_leaves())) * size_of::<Packed>()) as u64
+}
+
+/// The trees of some columns. A layer of `2^k` nodes is in vectors if `k` is at least [`LOG_LANES`].
+pub struct Trees<'a> {
+    leaves: Vec<Leaves<'a>>,
+    /// The tree that is built.
+    own: usize,
+    /// Its layers in vectors, the largest first, numerators before denominators.
+    arena: Box<[Packed]>,
+    /// Its layers below one vector, from the root on, and the first one in vectors.
+    small: Vec<Layer<Vec<K>>>,
+}
+
+/// Splits a layer.
+fn halves<T>(table: &mut [T]) -> [&mut [T]; 2] {
+    table.split_at_mut(table.len() / 2).into()
+}
+
+impl<'a> Trees<'a> {
+    /// Makes room for the largest of some trees in these columns.
+    ///
+    /// # Panics
+    /// If a plane has less than `2^6` rows.
+    pub fn new(trees: &[LookupTree], columns: &'a [Vec<Column>], relations: &Relations) -> Self {
+        let leaves: Vec<Leaves<'_>> = trees.iter().map(|tree| Leaves::new(tree, columns, relations)).collect();
+        let arena = leaves.iter().map(|l| arena_size(l.top())).max().unwrap_or(0);
+        Self {
+            leaves,
+            own: 0,
+            arena: Packed::zeros(arena),
+            small: Vec::new(),
+        }
+    }
+}
+
+impl Layers for Trees<'_> {
+    fn root(&mut self, tree: usize) -> Result<[K; 2], DeviceError> {
+        self.own = tree;
+        let leaves = &self.leaves[tree];
+        let top = leaves.top();
+        let mut rest = &mut self.arena[..arena_size(top)];
+        let mut below: Option<Layer<&[Packed]>> = None;
+        for k in (LOG_LANES..=top).rev() {
+            let (own, next) = rest.split_at_mut(1 << (k + 1 - LOG_LANES));
+            let [numerators, denominators] = halves(own);
+            match below {
+                Some(below) => add(below, [&mut *numerators, &mut *denominators]),
+                None if k + 1 < leaves.log => add_pairs(leaves, [&mut *numerators, &mut *denominators]),
+                None => add_leaves(leaves, [&mut *numerators, &mut *denominators]),
+            }
+            below = Some([numerators, denominators]);
+            rest = next;
+        }
+        let unpack = |layer: &[Packed]| layer.iter().flat_map(|v| v.to_array()).collect();
+        let mut small: Vec<Layer<Vec<K>>> = vec![below.unwrap_or_default().map(unpack)];
+        while let Some([n, d]) = small.last().filter(|[n, _]| n.len() > 1) {
+            let half = n.len() / 2;
+            let numerators = (0..half).map(|x| n[x] * d[x + half] + n[x + half] * d[x]);
+            let denominators = (0..half).map(|x| d[x] * d[x + half]);
+            let parent = [numerators.collect(), denominators.collect()];
+            small.push(parent);
+        }
+        small.reverse();
+        let root = [small[0][0][0], small[0][1][0]];
+        self.small = small;
+        Ok(root)
+    }
+
+    fn layer<'a>(&'a mut self, point: &'a [K], lambda: K) -> Result<Box<dyn Rounds + 'a>, DeviceError> {
+        let (leaves, arena, k) = (&self.leaves[self.own], &mut self.arena, point.len() as u32);
+        if let Some([n, d]) = self.small.get_mut(point.len() + 1) {
+            return Ok(single([n, d].map(std::mem::take), point, lambda));
+        }
+        Ok(if k < leaves.top() {
+            let start = (1 << (leaves.top() - 2)) - (1 << (k - 1));
+            let [n, d] = halves(&mut arena[start..][..1 << (k + 2 - LOG_LANES)]);
+            let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
+            Box::new(Tables::packed(Fractions::new(lambda), point, 0, [n0, d0, n1, d1]))
+        } else if k + 1 < leaves.log {
+            Box::new(Late::new(leaves, Fractions::new(lambda), point, arena))
+        } else {
+            Box::new(Late::new(leaves, Shifted::new(lambda), point, arena))
+        })
+    }
+}
+
+/// The rounds to a layer of elements.
+fn single([mut n, mut d]: Layer<Vec<K>>, point: &[K], lambda: K) -> Box<dyn Rounds + '_> {
+    let half = n.len() / 2;
+    let (n1, d1) = (n.split_off(half), d.split_off(half));
+    let m1 = n1.iter().zip(&d1).map(|(n, d)| *n + lambda * *d).collect();
+    Box::new(Tables::single(Fractions::new(lambda), point, 0, [n, d, m1, d1]))
+}
+
+impl<F: Form<T>, const T: usize> Rounds for Tables<'_, F, T> {
+    fn message(&self) -> Result<[K; 2], DeviceError> {
+        Ok(Tables::message(self))
+    }
+
+    fn bind(&mut self, challenge: K) -> Result<[K; 2], DeviceError> {
+        Ok(Tables::bind(self, challenge))
+    }
+
+    fn finish(&self) -> Result<Vec<K>, DeviceError> {
+        Ok(self.children().into())
+    }
+}
+
+/// A form whose tables are made of leaves where they are needed.
+trait OfLeaves<const T: usize>: Form<T> {
+    /// The message of the first variable; `rest` are the coordinates behind it.
+    fn first(self, leaves: &Leaves<'_>, rest: &[K]) -> [K; 2];
+
+    /// The tables with the first variable bound.
+    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, arena: &'a mut [Packed]) -> [&'a mut [Packed]; T];
+}
+
+/// The rounds over tables that are made once the first variable is bound.
+enum Late<'a, F, const T: usize> {
+    Waiting {
+        leaves: &'a Leaves<'a>,
+        form: F,
+        point: &'a [K],
+        arena: &'a mut [Packed],
+    },
+    Made(Tables<'a, F, T>),
+}
+
+impl<'a, F: OfLeaves<T>, const T: usize> Late<'a, F, T> {
+    fn new(leaves: &'a Leaves<'a>, form: F, point: &'a [K], arena: &'a mut [Packed]) -> Self {
+        Self::Waiting {
+            leaves,
+            form,
+            point,
+            arena,
+        }
+    }
+}
+
+impl<F: OfLeaves<T>, const T: usize> Rounds for Late<'_, F, T> {
+    fn message(&self) -> Result<[K; 2], DeviceError> {
+        Ok(match self {
+            Self::Waiting {
+                leaves, form, point, ..
+            } => form.message(form.first(leaves, &point[1..])),
+            Self::Made(tables) => tables.message(),
+        })
+    }
+
+    fn bind(&mut self, challenge: K) -> Result<[K; 2], DeviceError> {
+        match self {
+            Self::Waiting {
+                leaves,
+                form,
+                point,
+                arena,
+            } => {
+                let tables = form.bound(leaves, challenge, std::mem::take(arena));
+                let tables = Tables::packed(*form, point, 1, tables);
+                let message = tables.message();
+                *self = Self::Made(tables);
+                Ok(message)
+            }
+            Self::Made(tables) => Ok(tables.bind(challenge)),
+        }
+    }
+
+    fn finish(&self) -> Result<Vec<K>, DeviceError> {
+        match self {
+            Self::Made(tables) => tables.finish(),
+            Self::Waiting { .. } => unreachable!("variables that are not bound"),
+        }
+    }
+}
+
+/// Makes tables of the fractions of two leaves.
+impl OfLeaves<4> for Fractions {
+    fn first(self, leaves: &Leaves<'_>, rest: &[K]) -> [K; 2] {
+        let eighth = 1usize << (leaves.log - 3 - LOG_LANES);
+        let starts = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| i * eighth);
+        Eq::new(rest).message(|first, weights| {
+            let mut sums = [Sum::ZERO; 2];
+            leaves.block(first, starts, weights.len(), |at, leaves| {
+                for (i, weight) in weights[at..][..leaves[0].len()].iter().enumerate() {
+                    let [first, second] = fractions(leaves, i);
+                    add_terms(&mut sums, self, *weight, self.begin(first), self.begin(second));
+                }
+            });
+            sums
+        })
+    }
+
+    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, arena: &'a mut [Packed]) -> [&'a mut [Packed]; 4] {
+        let eighth = 1usize << (leaves.log - 3 - LOG_LANES);
+        let starts = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| i * eighth);
+        let c = Factor::new(c);
+        let [n, d] = halves(&mut arena[..4 * eighth]);
+        let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
+        let mut tables = [n0, d0, n1, d1];
+        let [b0, b1, b2, b3] = tables.each_mut().map(|table| table.par_chunks_mut(BLOCK));
+        let blocks = (b0, b1, b2, b3).into_par_iter().enumerate();
+        blocks.for_each(|(i, (n0, d0, n1, d1))| {
+            leaves.block(i * BLOCK, starts, n0.len(), |at, leaves| {
+                for j in 0..leaves[0].len() {
+                    let [first, second] = fractions(leaves, j);
+                    for (t, table) in [&mut *n0, d0, n1, d1].into_iter().enumerate() {
+                        table[at + j] = first[t] + (second[t] - first[t]) * c;
+                    }
+                }
+            });
+        });
+        tables
+    }
+}
+
+/// Makes tables of leaves with the numerator one.
+impl OfLeaves<2> for Shifted {
+    fn first(self, leaves: &Leaves<'_>, rest: &[K]) -> [K; 2] {
+        let quarter = 1usize << (leaves.log - 2 - LOG_LANES);
+        let (starts, shift) = ([0, 1, 2, 3].map(|i| i * quarter), self.shift());
+        Eq::new(rest).message(|first, weights| {
+            let mut sums = [Sum::ZERO; 2];
+            leaves.block(first, starts, weights.len(), |at, [a0, a1, b0, b1]| {
+                for (i, weight) in weights[at..][..a0.len()].iter().enumerate() {
+                    sums[0].add(*weight, (a0[i] + shift) * (b0[i] + shift));
+                    sums[1].add(*weight, (a1[i] - a0[i]) * (b1[i] - b0[i]));
+                }
+            });
+            sums
+        })
+    }
+
+    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, arena: &'a mut [Packed]) -> [&'a mut [Packed]; 2] {
+        let quarter = 1usize << (leaves.log - 2 - LOG_LANES);
+        let (starts, shift) = ([0, 1, 2, 3].map(|i| i * quarter), self.shift());
+        let c = Factor::new(c);
+        let (a, rest) = arena.split_at_mut(quarter);
+        let b = &mut rest[..quarter];
+        let blocks = a.par_chunks_mut(BLOCK).zip(b.par_chunks_mut(BLOCK)).enumerate();
+        blocks.for_each(|(i, (a, b))| {
+            leaves.block(i * BLOCK, starts, a.len(), |at, [a0, a1, b0, b1]| {
+                let tables = a[at..][..a0.len()].iter_mut().zip(&mut b[at..]);
+                for (j, (a, b)) in tables.enumerate() {
+                    *a = a0[j] + (a1[j] - a0[j]) * c + shift;
+                    *b = b0[j] + (b1[j] - b0[j]) * c + shift;
+                }
+            });
+        });
+        [a, b]
+    }
+}
+
+/// The layer above one in vectors.
+fn add([n, d]: Layer<&[Packed]>, [numerators, denominators]: Layer<&mut [Packed]>) {
+    let half = numerators.len();
+    let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
+    blocks.enumerate().for_each(|(i, (numerators, denominators))| {
+        let at = i * BLOCK;
+        for (j, (numerator, denominator)) in numerators.iter_mut().zip(denominators).enumerate() {
+            let (x, y) = (at + j, at + j + half);
+            *numerator = Packed::dot([n[x], n[y]], [d[y], d[x]]);
+            *denominator = d[x] * d[y];
+        }
+    });
+}
+
+/// The fraction that two leaves with the numerator one add up to.
+#[inline(always)]
+fn pair(low: Packed, high: Packed) -> [Packed; 2] {
+    [low + high, low * high]
+}
+
+/// Numerators and denominators of the low and of the high half of the fractions of two leaves, with the first variable at 0 and
+/// at 1; leaves are in eighths.
+#[inline(always)]
+fn fractions(leaves: [&[Packed]; 8], at: usize) -> [[Packed; 4]; 2] {
+    let mut tables = [[Packed::ZERO; 4]; 2];
+    for (variable, tables) in tables.iter_mut().enumerate() {
+        for half in 0..2 {
+            let low = 2 * half + variable;
+            let fraction = pair(leaves[low][at], leaves[4 + low][at]);
+            (tables[2 * half], tables[2 * half + 1]) = (fraction[0], fraction[1]);
+        }
+    }
+    tables
+}
+
+/// The layer above the fractions of two leaves, whose numerators are one.
+fn add_pairs(leaves: &Leaves<'_>, [numerators, denominators]: Layer<&mut [Packed]>) {
+    let starts = [0, 1, 2, 3].map(|i| i * numerators.len());
+    let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
+    blocks.enumerate().for_each(|(i, (numerators, denominators))| {
+        leaves.block(i * BLOCK, starts, numerators.len(), |at, [a, b, c, d]| {
+            let nodes = numerators[at..][..a.len()].iter_mut().zip(&mut denominators[at..]);
+            for (j, (numerator, denominator)) in nodes.enumerate() {
+                let ([n0, d0], [n1, d1]) = (pair(a[j], c[j]), pair(b[j], d[j]));
+                *numerator = Packed::dot([n0, n1], [d1, d0]);
+                *denominator = d0 * d1;
+            }
+        });
+    });
+}
+
+/// The layer above leaves with the numerator one.
+fn add_leaves(leaves: &Leaves<'_>, [numerators, denominators]: Layer<&mut [Packed]>) {
+    let half = numerators.len();
+    let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
+    blocks.enumerate().for_each(|(i, (numerators, denominators))| {
+        leaves.block(i * BLOCK, [0, half], numerators.len(), |at, [low, high]| {
+            let nodes = numerators[at..][..low.len()].iter_mut().zip(&mut denominators[at..]);
+            for (j, (numerator, denominator)) in nodes.enumerate() {
+                *numerator = low[j] + high[j];
+                *denominator = low[j] * high[j];
+            }
+        });
+    });
+}

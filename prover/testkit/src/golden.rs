@@ -1,0 +1,60 @@
+//! The statements whose proofs do not change from one build to another, and from one device to another.
+
+use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_verifier::proof::Proof;
+use tessera_verifier::suite::Suite;
+
+use crate::{banded_config, odd_config, random_ids, random_model, reranker_config, TestModel};
+
+/// The file with the digests of keys and proofs.
+pub const GOLDEN_PROOFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/golden-proofs.json");
+
+/// A statement whose key and proof have digests in [`GOLDEN_PROOFS`].
+pub struct GoldenStatement {
+    pub model: TestModel,
+    /// Layers of each chunk.
+    chunks: &'static [usize],
+}
+
+impl GoldenStatement {
+    /// Proves the statement on the device of its model.
+    pub fn prove(&self) -> Proof {
+        let prompt = random_ids(&self.model.key.config, 4, 3);
+        self.model.prove_chunks(&prompt, 3, self.chunks)
+    }
+}
+
+/// All golden statements. A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as
+/// queries, one in two chunks of a model of 12 bits that has half as many keys, and one in one piece of a model that is opened in bands.
+/// One is of the suite Keccak, in two chunks; the last one is of a reranker, whose second text begins with the third token.
+pub fn golden_statements() -> Vec<GoldenStatement> {
+    let odd = |hidden, heads, kv_heads| ModelConfig {
+        hidden,
+        heads,
+        kv_heads,
+        ..odd_config()
+    };
+    let separator = random_ids(&reranker_config(None), 4, 3)[1];
+    let reranker = reranker_config(Some(separator));
+    let cases = [
+        (Suite::Blake2s, WeightFormat::Int8, odd(72, 3, 3), &[3][..]),
+        (Suite::Blake2s, WeightFormat::Int16, odd(20, 4, 2), &[1, 1]),
+        (Suite::Blake2s, WeightFormat::Int8, banded_config(2), &[2]),
+        (Suite::Keccak, WeightFormat::Int8, odd(20, 2, 2), &[1, 1]),
+        (Suite::Blake2s, WeightFormat::Int16, reranker, &[2]),
+    ];
+    let statement = |(suite, format, config, chunks): (Suite, WeightFormat, ModelConfig, &'static [usize])| {
+        let config = ModelConfig {
+            layers: chunks.iter().sum(),
+            ..config
+        };
+        // The attention outputs are clipped here and there.
+        let mut model = random_model(config, format, 7);
+        model.params.layers.iter_mut().for_each(|layer| layer.att = 2);
+        GoldenStatement {
+            model: TestModel::of_suite(suite, model),
+            chunks,
+        }
+    };
+    cases.map(statement).into()
+}
