@@ -339,13 +339,7 @@ impl ModelConfig {
         )?;
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
         self.check_rotations()?;
-        if self.blocks.number().is_none() {
-            return Err(ModelError::Blocks(self.blocks.to_string()));
-        }
-        if let Some(cap) = self.score_cap() {
-            let (least, most) = (*ScoreCap::RANGE.start(), *ScoreCap::RANGE.end());
-            range("cap of scores", cap.units.into(), least.into(), most.into())?;
-        }
+        self.blocks.check()?;
         if let Some(separator) = self.reranker().and_then(|own| own.separator) {
             range("separator", separator.into(), 0, self.vocab as u64 - 1)?;
             // Types of tokens are in the rows of the positions.
@@ -480,11 +474,6 @@ impl ModelConfig {
         }
     }
 
-    /// The cap of the scores of attention, if they are capped.
-    pub const fn score_cap(&self) -> Option<ScoreCap> {
-        self.blocks.score_cap
-    }
-
     /// Whether the model generates tokens. Other models make a vector of a text, or score it.
     pub const fn generates(&self) -> bool {
         matches!(self.blocks.output, Output::Tokens)
@@ -503,11 +492,6 @@ impl ModelConfig {
     /// Whether the outputs of attention and MLP are normed before they are added.
     pub const fn norms_outputs(&self) -> bool {
         self.blocks.norm_outputs
-    }
-
-    /// Whether the model makes a vector of a text, instead of generating tokens.
-    pub const fn is_encoder(&self) -> bool {
-        self.pooling().is_some()
     }
 
     /// The row of the embedding of a position of a token of this type, if positions have rows there.

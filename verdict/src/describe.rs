@@ -152,7 +152,8 @@ pub fn dimensions(c: &ModelConfig) -> String {
         (None, Some(Pooling::First)) => ", encoder (first token)".to_owned(),
     };
     let cap = c
-        .score_cap()
+        .blocks
+        .score_cap
         .map_or_else(String::new, |cap| format!(", scores capped at {}", cap.value()));
     format!(
         "{}, hidden {}, {} of {} ({} key/value), feed-forward {}, vocabulary {}, context {}{vector}{cap}",

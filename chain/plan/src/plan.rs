@@ -2,6 +2,7 @@
 //! models can follow one: a contract does (docs/chain.md).
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::ModelConfig;
@@ -28,10 +29,13 @@ pub struct Plan {
     pub shape: Shape,
 }
 
-/// Whether the machine knows all operators of a model: it generates tokens, and its scores are not capped, because they would need one
-/// more table.
-pub const fn has_plans(config: &ModelConfig) -> bool {
-    config.generates() && config.is_causal() && !config.sums_first() && config.score_cap().is_none()
+/// The relations whose tables the machine knows.
+const KNOWN: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, Relation::Silu];
+
+/// Whether the machine knows all that a model needs: it generates tokens from pre-normed states, and looks up in the tables that the
+/// machine knows. Capped scores have one more.
+pub fn has_plans(config: &ModelConfig) -> bool {
+    config.generates() && config.is_causal() && !config.sums_first() && config.relations() == KNOWN
 }
 
 impl Plan {

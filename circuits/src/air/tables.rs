@@ -7,8 +7,8 @@ use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 use super::columns::TableColumn;
 use super::lookups::Relation;
 use super::{base, Relations};
-use crate::model::{ModelConfig, ModelParams};
-use crate::semantics::{cap_table, exp_table, mlp_table};
+use crate::model::{Activation, ModelConfig, ModelParams, ScoreCap};
+use crate::semantics::{activation_table, cap_table, exp_table};
 use stwo::core::fields::m31::BaseField;
 
 /// log2 of the number of rows.
@@ -22,8 +22,8 @@ impl TableColumn {
         }
     }
 
-    /// The values of the column of a model, in row order.
-    fn values(self, params: &ModelParams, config: &ModelConfig) -> Vec<BaseField> {
+    /// The values of the column, in row order.
+    fn values(self, of: &TableParams) -> Vec<BaseField> {
         let rows = 0..1u32 << LOG_ROWS;
         // The last row repeats `(1, 0)`.
         let bits = || {
@@ -35,12 +35,13 @@ impl TableColumn {
             Self::Index => rows.map(BaseField::from_u32_unchecked).collect(),
             Self::BitsBound => bits().map(|(bound, _)| BaseField::from_u32_unchecked(bound)).collect(),
             Self::BitsValue => bits().map(|(_, v)| BaseField::from_u32_unchecked(v)).collect(),
-            Self::Exp => elements(exp_table(params.score_bits)),
+            Self::Exp => elements(exp_table(of.score_bits)),
             Self::Zero => rows.map(|row| base(i64::from(row == 0))).collect(),
-            Self::Silu => elements(mlp_table(params)),
-            Self::Cap => config
-                .score_cap()
-                .map_or_else(Vec::new, |cap| elements(cap_table(cap, params.score_bits))),
+            Self::Silu => elements(activation_table(of.activation, of.gate_bits, of.silu_bits)),
+            Self::Cap => {
+                let table = of.score_cap.map(|cap| cap_table(cap, of.score_bits));
+                table.map_or_else(Vec::new, elements)
+            }
         }
     }
 }
@@ -86,26 +87,46 @@ impl Relation {
     }
 }
 
+/// What of a model its lookup tables depend on. Models that are equal here share their tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableParams {
+    /// The relations, in the order of the columns of multiplicities.
+    pub relations: Vec<Relation>,
+    activation: Activation,
+    score_bits: i32,
+    gate_bits: i32,
+    silu_bits: i32,
+    score_cap: Option<ScoreCap>,
+}
+
+impl TableParams {
+    /// What tables depend on in a model.
+    pub fn of(params: &ModelParams, config: &ModelConfig) -> Self {
+        Self {
+            relations: config.relations(),
+            activation: params.activation,
+            score_bits: params.score_bits,
+            gate_bits: params.gate_bits,
+            silu_bits: params.silu_bits,
+            score_cap: config.blocks.score_cap,
+        }
+    }
+}
+
 /// The lookup tables of a model.
 #[derive(Clone, Debug)]
 pub struct LookupTables {
-    /// The relations, in the order of the columns of multiplicities.
-    pub relations: Vec<Relation>,
+    /// What they depend on.
+    pub params: TableParams,
     /// The preprocessed columns, in the order of [`columns`], each in row order.
     pub columns: Vec<Vec<BaseField>>,
     names: Vec<TableColumn>,
 }
 
 impl LookupTables {
-    /// The tables that parameters and dimensions of a model say.
+    /// The tables of a model.
     pub fn new(params: &ModelParams, config: &ModelConfig) -> Self {
-        let relations = config.relations();
-        let names = columns(&relations);
-        Self {
-            columns: names.iter().map(|column| column.values(params, config)).collect(),
-            relations,
-            names,
-        }
+        TableParams::of(params, config).into()
     }
 
     /// A column; `None` if no relation of the model has it.
@@ -128,6 +149,17 @@ impl LookupTables {
         };
         let mut values = relation.columns().iter().zip(tuple);
         values.all(|(column, value)| self.column(*column).and_then(|own| own.get(row)) == Some(&value))
+    }
+}
+
+impl From<TableParams> for LookupTables {
+    fn from(params: TableParams) -> Self {
+        let names = columns(&params.relations);
+        Self {
+            columns: names.iter().map(|column| column.values(&params)).collect(),
+            names,
+            params,
+        }
     }
 }
 

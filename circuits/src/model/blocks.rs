@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use super::{range, ModelError};
 use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -153,6 +154,17 @@ impl Blocks {
             (None, None, Output::Scores(_)) if self == Self::encoder(self.output) => Some(RERANKER),
             _ => None,
         }
+    }
+
+    /// Checks that keys can say these facts.
+    pub(super) fn check(self) -> Result<(), ModelError> {
+        if self.number().is_none() {
+            return Err(ModelError::Blocks(self.to_string()));
+        }
+        self.score_cap.map_or(Ok(()), |cap| {
+            let (least, most) = (*ScoreCap::RANGE.start(), *ScoreCap::RANGE.end());
+            range("cap of scores", cap.units.into(), least.into(), most.into())
+        })
     }
 
     /// How the vector of an encoder is made; `None` of models that generate tokens.

@@ -63,9 +63,4 @@ impl ModelConfig {
     pub const fn maker(&self, state: usize) -> Maker {
         Maker::of(state, self.norms_outputs())
     }
-
-    /// Whether the outputs of attention and MLP are normed before they are added.
-    pub const fn is_post_normed(&self) -> bool {
-        self.norms_outputs()
-    }
 }

@@ -224,7 +224,7 @@ impl Sizes {
     /// The columns of the scores.
     pub const fn scores(&self) -> Scores {
         Scores {
-            capped: self.config.score_cap().is_some(),
+            capped: self.config.blocks.score_cap.is_some(),
             long: self.config.head_dim > LONGEST && !self.config.head_norms,
         }
     }
@@ -270,7 +270,7 @@ impl<K: Scalar> Operator<K> for Softmax {
     }
 
     fn relations(&self, config: &ModelConfig) -> Vec<Relation> {
-        let cap = config.score_cap().map(|_| Relation::Cap);
+        let cap = config.blocks.score_cap.map(|_| Relation::Cap);
         cap.into_iter().chain([Relation::Exp]).collect()
     }
 

@@ -110,7 +110,7 @@ impl FloatRun<'_> {
         let stored = |v| self.precision.round(v);
         let score = |j| stored(stored(dot(query, &k[row(j)])) * factor);
         let mut scores: Vec<f32> = (0..visible).map(score).collect();
-        if let Some(cap) = self.checkpoint.config().score_cap() {
+        if let Some(cap) = self.checkpoint.config().blocks.score_cap {
             let cap = cap.value() as f32;
             let capped = |s: &mut f32| *s = stored(stored(stored(*s / cap).tanh()) * cap);
             scores.iter_mut().for_each(capped);

@@ -344,7 +344,7 @@ pub fn tables(config: &ModelConfig, params: &ModelParams) -> Vec<u8> {
     words.extend(angles.iter().map(|(_, sin)| *sin as u16));
     words.extend(exp_table(params.score_bits).into_iter().map(|v| v as u16));
     words.extend(mlp_table(params).into_iter().map(|v| v as u16));
-    let capped = config.score_cap().map(|cap| cap_table(cap, params.score_bits));
+    let capped = config.blocks.score_cap.map(|cap| cap_table(cap, params.score_bits));
     words.extend(capped.into_iter().flatten().map(|v| v as u16));
     words.into_iter().flat_map(u16::to_le_bytes).collect()
 }

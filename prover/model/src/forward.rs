@@ -120,7 +120,10 @@ impl<'m> ForwardState<'m> {
             rope: vec![Vec::new(); config.rotations.len()],
             exp: exp_table(model.params.score_bits),
             silu: mlp_table(&model.params),
-            cap: config.score_cap().map(|cap| cap_table(cap, model.params.score_bits)),
+            cap: config
+                .blocks
+                .score_cap
+                .map(|cap| cap_table(cap, model.params.score_bits)),
             cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
             rows: 0,
             leading: 0,

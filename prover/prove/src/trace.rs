@@ -448,7 +448,10 @@ impl Source<'_> {
         let (shape, config) = (self.shape, &self.shape.config);
         let tokens = 1usize << shape.token;
         let pairs: Vec<_> = shape.pairs().collect();
-        let cap = config.score_cap().map(|cap| cap_table(cap, self.params.score_bits));
+        let cap = config
+            .blocks
+            .score_cap
+            .map(|cap| cap_table(cap, self.params.score_bits));
         build(shape, Part::SCORES, |[l, h, pair, i, j], row| {
             let blocks = pairs.get(pair).copied();
             let (query, key) = blocks.unwrap_or_default();

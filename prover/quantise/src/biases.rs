@@ -58,11 +58,11 @@ fn read(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Result<Optio
     bias.map(|bias| product(checkpoint, kind, layer, &bias)).transpose()
 }
 
-/// In an encoder, the bias of the normed state to which a matrix adds.
+/// Where sums are normed, the bias of the normed state to which a matrix adds.
 fn added(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
     match kind {
-        MatmulKind::O if checkpoint.config().is_encoder() => checkpoint.norm_bias(MatmulKind::Q, layer),
-        MatmulKind::Down if checkpoint.config().is_encoder() => checkpoint.norm_bias(MatmulKind::Up, layer),
+        MatmulKind::O if checkpoint.config().sums_first() => checkpoint.norm_bias(MatmulKind::Q, layer),
+        MatmulKind::Down if checkpoint.config().sums_first() => checkpoint.norm_bias(MatmulKind::Up, layer),
         _ => Ok(None),
     }
 }
@@ -70,7 +70,7 @@ fn added(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Result<Opti
 /// The gains of the norms of all states of an encoder, and the bias of the last one; nothing of other models.
 pub(super) fn norms(checkpoint: &Checkpoint) -> Result<(Vec<Vec<f64>>, Vec<f64>), CheckpointError> {
     let config = checkpoint.config();
-    if !config.is_encoder() {
+    if !config.sums_first() {
         return Ok(Default::default());
     }
     let wide = |values: Vec<f32>| values.into_iter().map(f64::from).collect::<Vec<_>>();

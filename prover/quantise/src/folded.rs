@@ -45,8 +45,8 @@ impl<'a> Folded<'a> {
         if let Some(gain) = input_factors(checkpoint, kind, norm)? {
             folded.fold(Axis::Inputs, Operation::Multiply(gain));
         }
-        // What reads an encoder's norm does not see a mean that rounding has left in a state.
-        if !writes && checkpoint.config().is_encoder() {
+        // What reads the norm of a sum does not see a mean that rounding has left in a state.
+        if !writes && checkpoint.config().sums_first() {
             let means = folded.means(Axis::Outputs)?;
             folded.fold(Axis::Outputs, Operation::Subtract(means));
         }

@@ -153,12 +153,12 @@ fn calibrated(source: Source<'_>, texts: &[&[u32]]) -> Result<(Ranges, Weights),
         rotation,
         observer: &mut calibration,
     };
-    let observed = match config.is_encoder() {
-        true => text_run.observe_last_norm(&mut observer),
-        false => text_run.observe_output(&mut observer),
+    let observed = match config.generates() {
+        true => text_run.observe_output(&mut observer),
+        false => text_run.observe_last_norm(&mut observer),
     };
     observed.map_err(QuantiseError::of)?;
-    if !config.is_encoder() {
+    if config.generates() {
         let head = source.matrix(MatmulKind::Head, 0)?;
         weights.read(source, (MatmulKind::Head, 0), &head, calibration.ranges())?;
     }

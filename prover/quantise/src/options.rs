@@ -117,7 +117,7 @@ pub(super) fn shift_limit(config: &ModelConfig, kind: MatmulKind, max: i32) -> O
     let (inputs, residual) = (config.dims(kind).0, matches!(kind, MatmulKind::O | MatmulKind::Down));
     let bound = AccumulatorBound::matmul(inputs, max)?;
     // What is added to low limbs needs room there.
-    let reserve = if residual && config.is_encoder() {
+    let reserve = if residual && config.sums_first() {
         NORMED_RESERVE
     } else {
         0
@@ -156,10 +156,10 @@ impl QuantiseOptions {
         tokens.max(self.first_tokens + self.heads)
     }
 
-    /// The rotation of the residual stream of a model, if there is one. It cannot be rotated where gains are between its states: in
-    /// encoders, and where outputs are normed before they are added.
+    /// The rotation of the residual stream of a model, if there is one. It cannot be rotated where gains are between its states:
+    /// where sums are normed, and where outputs are normed before they are added.
     pub(super) fn rotation_of(&self, config: &ModelConfig) -> Result<Option<Rotation>, QuantiseError> {
-        let wanted = match (config.is_encoder() || config.is_post_normed(), self.rotation) {
+        let wanted = match (config.sums_first() || config.norms_outputs(), self.rotation) {
             (true, Some(true)) => return Err(QuantiseError::Rotation),
             (true, _) => false,
             (false, wanted) => wanted.unwrap_or(self.strategy == Strategy::W8),

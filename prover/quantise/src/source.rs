@@ -47,8 +47,8 @@ impl<'a> Source<'a> {
     pub fn norm_readers(&self, ranges: &Ranges, exponents: &[u8]) -> Result<NormReaders, QuantiseError> {
         let (config, options) = (self.checkpoint.config(), self.options);
         let mut readers = NormReaders::new();
-        // Vectors are in one unit, and a rotated stream has no massive channel.
-        if !self.has_spare_bits() || config.is_encoder() || self.rotation.is_some() {
+        // Vectors and normed states that are added are in one unit, and a rotated stream has no massive channel.
+        if !self.has_spare_bits() || config.sums_first() || !config.generates() || self.rotation.is_some() {
             return Ok(readers);
         }
         let matmuls = config.matmuls().into_iter();
@@ -135,7 +135,7 @@ impl Weights {
     /// Takes in the gains that are not folded into weights, and the bias of the vector of an encoder.
     pub fn read_gains(&mut self, checkpoint: &Checkpoint) -> Result<(), QuantiseError> {
         let (states, last) = biases::norms(checkpoint)?;
-        if checkpoint.config().is_encoder() {
+        if !checkpoint.config().generates() {
             self.biases.insert((MatmulKind::Head, 0), last);
         }
         self.gains = Gains {
@@ -168,7 +168,7 @@ fn head_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f64>; 2]>, QuantiseErr
 fn post_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f32>; 2]>, QuantiseError> {
     let config = checkpoint.config();
     let of = |kind, layer| checkpoint.gain(Parameter::PostNorm(kind, layer));
-    let layers = (0..config.layers).filter(|_| config.is_post_normed());
+    let layers = (0..config.layers).filter(|_| config.norms_outputs());
     let gains = layers.map(|layer| Ok([of(MatmulKind::O, layer)?, of(MatmulKind::Down, layer)?]));
     gains.collect()
 }

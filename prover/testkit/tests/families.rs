@@ -194,7 +194,7 @@ fn an_unknown_switch_refuses_the_model_by_name() {
 #[test]
 fn scores_are_capped_as_the_config_says() {
     let mut config = case("gemma2").config;
-    let cap = |config: &Value| written(config).1.config().score_cap().map(ScoreCap::value);
+    let cap = |config: &Value| written(config).1.config().blocks.score_cap.map(ScoreCap::value);
     assert_eq!(cap(&config), Some(1.5));
     config["attn_logit_softcapping"] = Value::Null;
     assert_eq!(cap(&config), None);

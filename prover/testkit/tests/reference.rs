@@ -59,7 +59,7 @@ fn tables(model: &QuantisedModel) -> Vec<u8> {
     words.extend(angles().map(|(_, sin)| sin as u16));
     words.extend(exp_table(params.score_bits).iter().map(|&v| v as u16));
     words.extend(mlp_table(params).iter().map(|&v| v as u16));
-    let capped = config.score_cap().map(|cap| cap_table(cap, params.score_bits));
+    let capped = config.blocks.score_cap.map(|cap| cap_table(cap, params.score_bits));
     words.extend(capped.iter().flatten().map(|&v| v as u16));
     words.iter().flat_map(|w| w.to_le_bytes()).collect()
 }

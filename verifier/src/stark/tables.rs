@@ -8,27 +8,22 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::circle::CanonicCoset;
-use tessera_circuits::air::lookups::Relation;
-use tessera_circuits::air::tables::{LookupTables, LOG_ROWS};
-use tessera_circuits::model::{Activation, ModelConfig, ModelParams, ScoreCap};
+use tessera_circuits::air::tables::{LookupTables, TableParams, LOG_ROWS};
+use tessera_circuits::model::{ModelConfig, ModelParams};
 
 use super::{Stark, StarkError};
 
-/// The parameters on which the tables depend.
-type Parameters = (Activation, [i32; 3], Option<ScoreCap>, Vec<Relation>);
-
 /// The tables that were made last: a key has many proofs, and a proof many chunks.
-static LAST: Mutex<Option<(Parameters, Arc<LookupTables>)>> = Mutex::new(None);
+static LAST: Mutex<Option<Arc<LookupTables>>> = Mutex::new(None);
 
 fn tables(params: &ModelParams, config: &ModelConfig) -> Arc<LookupTables> {
-    let bits = [params.score_bits, params.gate_bits, params.silu_bits];
-    let own = (params.activation, bits, config.score_cap(), config.relations());
+    let own = TableParams::of(params, config);
     let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((_, tables)) = last.as_ref().filter(|(known, _)| *known == own) {
+    if let Some(tables) = last.as_ref().filter(|known| known.params == own) {
         return Arc::clone(tables);
     }
-    let tables = Arc::new(LookupTables::new(params, config));
-    *last = Some((own, Arc::clone(&tables)));
+    let tables = Arc::new(LookupTables::from(own));
+    *last = Some(Arc::clone(&tables));
     tables
 }
 

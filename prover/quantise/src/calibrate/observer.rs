@@ -77,7 +77,7 @@ impl Calibration {
                 hidden: config.hidden,
                 ff: config.ff,
                 head_dim: config.head_dim,
-                cap: config.score_cap(),
+                cap: config.blocks.score_cap,
             },
             running: Sequences {
                 set: Set::Texts,

@@ -53,9 +53,9 @@ impl Exponents<'_> {
             score,
             gate,
             silu,
-            logit: match config.is_encoder() {
-                true => given.vector_bits(norm_final),
-                false => self.output(MatmulKind::Head, 0, norm_final, given.fit(given.ranges.logits)),
+            logit: match config.generates() {
+                true => self.output(MatmulKind::Head, 0, norm_final, given.fit(given.ranges.logits)),
+                false => given.vector_bits(norm_final),
             },
         }
     }
@@ -151,7 +151,7 @@ impl Exponents<'_> {
             lead: x[0].lead.min(embed).min(least + spread),
         };
         for n in (1..x.len()).rev() {
-            if config.is_post_normed() {
+            if config.norms_outputs() {
                 self.lower_state(n, x, |kind, layer| match kind {
                     MatmulKind::O => ByClass::both(layers[layer].attention),
                     _ => layers[layer].product,
@@ -162,7 +162,7 @@ impl Exponents<'_> {
             let accumulator = input.body - BASE + self.fewest_written(kind, layer);
             let (before, after) = x.split_at_mut(n);
             let mut normed = self.added(n, before[n - 1]);
-            let added = if config.is_encoder() {
+            let added = if config.sums_first() {
                 &mut normed
             } else {
                 &mut before[n - 1]

@@ -58,7 +58,7 @@ impl Exponents<'_> {
 
     /// Exponent of a channel that a matrix writes to.
     pub(super) fn written_exponent(&self, kind: MatmulKind, c: usize) -> i32 {
-        match kind == MatmulKind::Embed || !self.given.config.is_post_normed() {
+        match kind == MatmulKind::Embed || !self.given.config.norms_outputs() {
             true => self.exponent(c),
             false => 0,
         }

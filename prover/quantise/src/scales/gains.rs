@@ -66,7 +66,7 @@ impl Exponents<'_> {
 
     /// Bits of what is added to an output of O or Down: nothing where that output is a state of its own.
     pub(super) fn added_to_output(&self, n: usize, before: ByClass<i32>) -> Option<ByClass<i32>> {
-        (!self.given.config.is_post_normed()).then(|| self.added(n, before))
+        (!self.given.config.norms_outputs()).then(|| self.added(n, before))
     }
 
     /// Lowers the bits of the norms of an encoder where gains would have too few: means that are taken off are as coarse as the units

@@ -125,7 +125,7 @@ impl Given<'_> {
 
     /// Whether a state is an output of O or Down, which is normed before it is added and whose channels have no exponents.
     pub(super) const fn is_output(&self, n: usize) -> bool {
-        self.config.is_post_normed() && n % 2 == 1
+        self.config.norms_outputs() && n % 2 == 1
     }
 }
 

@@ -89,7 +89,7 @@ impl<'a> Exponents<'a> {
         let layer = n / config.states_per_layer();
         let of = |kind, layer, output| (layer, self.reader(kind, layer, output));
         let Some(b) = bits.layers.get(layer) else {
-            let head = (!config.is_encoder()).then(|| of(MatmulKind::Head, 0, bits.logit));
+            let head = config.generates().then(|| of(MatmulKind::Head, 0, bits.logit));
             return head.into_iter().collect();
         };
         let attention = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];

@@ -47,9 +47,9 @@ impl Shifts<'_> {
         let layers = (0..given.config.layers)
             .map(|l| self.layer(l, bits))
             .collect::<Result<_, _>>()?;
-        let head = match given.config.is_encoder() {
-            true => ChannelShift(Vec::new()),
-            false => self.reading(MatmulKind::Head, 0, bits.norm_final, bits.logit)?,
+        let head = match given.config.generates() {
+            true => self.reading(MatmulKind::Head, 0, bits.norm_final, bits.logit)?,
+            false => ChannelShift(Vec::new()),
         };
         let mut params = ModelParams {
             format: given.options.strategy.format(),
@@ -130,7 +130,7 @@ impl Shifts<'_> {
     fn writers(&mut self, l: usize, bits: &Bits, x: &[ByClass<i32>]) -> Result<Writers, QuantiseError> {
         let b = &bits.layers[l];
         let half = x.len() / 2;
-        if self.chosen.given.config.is_encoder() {
+        if self.chosen.given.config.sums_first() {
             self.chosen.weights.level_writers(l);
         }
         let added = self.chosen.added_to_output(2 * l + 1, x[0]);

@@ -81,7 +81,7 @@ impl Exponents<'_> {
             };
             gains.iter().enumerate().map(channel).collect()
         };
-        let states = (0..self.given.config.states()).filter(|_| self.given.config.is_post_normed());
+        let states = (0..self.given.config.states()).filter(|_| self.given.config.norms_outputs());
         states.map(|n| if n % 2 == 1 { of(n) } else { Vec::new() }).collect()
     }
 }
@@ -90,7 +90,7 @@ impl Shifts<'_> {
     /// The norms of what a layer adds, whose states are `x` from that which attention reads on.
     pub(super) fn post_norms(&self, l: usize, x: &[ByClass<i32>]) -> Result<Option<PostNorms>, QuantiseError> {
         let (given, chosen) = (self.chosen.given, &self.chosen);
-        if !given.config.is_post_normed() {
+        if !given.config.norms_outputs() {
             return Ok(None);
         }
         let of = |kind, at: usize| {

@@ -19,7 +19,7 @@ impl<'a> Units<'a> {
         let bound = (config.hidden as f64).sqrt();
         let after = |range: &NormRange| fit((f64::from(range.largest()) * headroom).min(bound)).min(MAX_NORM_BITS);
         // Outputs that are normed are states, too.
-        let output = config.is_post_normed().then(|| fit(bound).min(MAX_NORM_BITS));
+        let output = config.norms_outputs().then(|| fit(bound).min(MAX_NORM_BITS));
         let layers = ranges.layers.iter().flat_map(|r| {
             let own = [Some(after(&r.norm_attn)), output, Some(after(&r.norm_mlp)), output];
             own.into_iter().flatten()

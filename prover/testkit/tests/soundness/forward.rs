@@ -322,7 +322,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
     let (config, params) = (&model.config, &model.params);
     let exps = exp_table(params.score_bits);
     let silus = mlp_table(params);
-    let cap = config.score_cap().map(|cap| cap_table(cap, params.score_bits));
+    let cap = config.blocks.score_cap.map(|cap| cap_table(cap, params.score_bits));
     let weight = |id: &u32, y| model.weight(MatmulKind::Embed, 0, *id as usize, y);
     let weights = ids.iter().flat_map(|id| (0..config.hidden).map(move |y| weight(id, y)));
     let hi: Vec<i32> = weights.map(|w| i32::from(w) << params.embed_exponent).collect();

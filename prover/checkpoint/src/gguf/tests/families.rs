@@ -241,7 +241,7 @@ fn files_of_gemma2_are_read() {
     let own = opened(&gguf).unwrap();
     let (config, description) = (own.config(), own.description());
     assert!(config.norms_outputs() && !config.head_norms && !description.gains_less_one);
-    assert_eq!(config.score_cap().map(ScoreCap::value), Some(50.0));
+    assert_eq!(config.blocks.score_cap.map(ScoreCap::value), Some(50.0));
     assert_eq!(
         (config.context, description.factors.attention),
         (12, 1.0 / (head_dim as f64).sqrt())
