@@ -2,7 +2,6 @@
 //! in them, stands with the operator, in [`crate::ops`]. Nothing else is said of a row alone: all roundings, sums, broadcasts and
 //! products are claims on multilinear extensions.
 
-mod columns;
 pub mod gadgets;
 mod integers;
 pub mod lookups;
@@ -11,7 +10,6 @@ pub mod requant;
 mod row;
 pub mod tables;
 
-pub use self::columns::TableColumn;
 pub use self::integers::base;
 pub use self::relations::{Drawn, Relations};
 pub use self::row::Air;

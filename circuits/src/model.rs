@@ -17,7 +17,7 @@ pub use params::{
     NormParams, PostNorm, PostNorms, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
 };
 
-pub use blocks::{Blocks, Mask, Order, Output, Pooling, Reranker, ScoreCap};
+pub use blocks::*;
 pub use mlp::Activation;
 pub use padding::Padded;
 pub use rotation::{Rotation, MAX_ROTATIONS};

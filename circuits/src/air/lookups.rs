@@ -6,7 +6,6 @@ use std::ops::{Add, Mul, Neg, Sub};
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 
-use super::columns::TableColumn;
 use super::integers::base;
 #[cfg(doc)]
 use crate::model::ModelConfig;
@@ -53,6 +52,40 @@ impl Relation {
     /// Number of values of its tuples.
     pub const fn values(self) -> usize {
         self.columns().len()
+    }
+}
+
+/// A preprocessed column: the values that one place of a relation's tuples has, row by row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableColumn {
+    /// The number of the row.
+    Index,
+    /// `2^b`, of the rows `2^b - 1` to `2^(b + 1) - 2`.
+    BitsBound,
+    /// `0` to `2^b - 1`, beside [`Self::BitsBound`].
+    BitsValue,
+    /// Exponentials of differences of scores.
+    Exp,
+    /// Whether the row is the first one.
+    Zero,
+    /// The activation of the MLP.
+    Silu,
+    /// Capped scores.
+    Cap,
+}
+
+impl TableColumn {
+    /// The id of the column in the proof of the tables.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Index => "index",
+            Self::BitsBound => "bits bound",
+            Self::BitsValue => "bits value",
+            Self::Exp => "exp",
+            Self::Zero => "zero",
+            Self::Silu => "silu",
+            Self::Cap => "cap",
+        }
     }
 }
 

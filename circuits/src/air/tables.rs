@@ -4,8 +4,7 @@ use num_traits::{One, Zero};
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
-use super::columns::TableColumn;
-use super::lookups::Relation;
+use super::lookups::{Relation, TableColumn};
 use super::{base, Relations};
 use crate::model::{Activation, ModelConfig, ModelParams, ScoreCap};
 use crate::semantics::{activation_table, cap_table, exp_table};

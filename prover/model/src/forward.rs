@@ -19,15 +19,15 @@ use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
 use tessera_circuits::ops::stream::Update;
-use tessera_circuits::semantics::{
-    cap_table, direction, exp_table, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift,
-};
+use tessera_circuits::semantics::{direction, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
 use tessera_circuits::statement::{class_of, norm_of, Lengths};
 use thiserror::Error;
 
 use crate::passes::{Traffic, WeightPass, Window};
 use crate::QuantisedModel;
-use kernels::{add_normed, in_rows, requantise_acc, requantise_all, requantise_stream, Clipped, HeadCache};
+use kernels::{
+    add_normed, in_rows, requantise_acc, requantise_all, requantise_stream, Clipped, HeadCache, ScoreTables,
+};
 use matmul::{embedding, windows};
 use tessera_kernels::device::DeviceError;
 
@@ -84,10 +84,8 @@ pub struct ForwardState<'m> {
     linear: &'m dyn Linear,
     /// cos and sin by rotation, `[position][pair]`, of the positions so far.
     rope: Vec<Vec<(f64, f64)>>,
-    exp: Vec<u32>,
+    scores: ScoreTables,
     silu: Vec<i16>,
-    /// Of scores, where they are capped.
-    cap: Option<Vec<i16>>,
     /// `[layers][kv_heads]`.
     cache: Vec<Vec<HeadCache>>,
     rows: usize,
@@ -118,12 +116,8 @@ impl<'m> ForwardState<'m> {
             model,
             linear,
             rope: vec![Vec::new(); config.rotations.len()],
-            exp: exp_table(model.params.score_bits),
+            scores: ScoreTables::new(&model.params, config),
             silu: mlp_table(&model.params),
-            cap: config
-                .blocks
-                .score_cap
-                .map(|cap| cap_table(cap, model.params.score_bits)),
             cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
             rows: 0,
             leading: 0,

@@ -107,8 +107,7 @@ impl ForwardState<'_> {
             let (h, i) = (at / rows, at % rows);
             let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
             let cache = &self.cache[l][config.kv_head(h)];
-            let tables = (self.exp.as_slice(), self.cap.as_deref());
-            attend(q, cache, self.visible(i, rows), shift, tables, seen)
+            attend(q, cache, self.visible(i, rows), shift, &self.scores, seen)
         };
         let keys = first + rows;
         let attended: Vec<AttentionRow> = if keep {

@@ -7,10 +7,10 @@ use std::slice::Iter;
 
 use rayon::prelude::*;
 use tessera_circuits::gains::Gains;
-use tessera_circuits::model::{ChannelShift, NormParams, RowClass};
+use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, RowClass};
 use tessera_circuits::semantics::{
-    limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise, requantise_residual, round_shift,
-    turn_pair, turned, Turn, ROPE_BITS,
+    cap_table, exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise,
+    requantise_residual, round_shift, turn_pair, turned, Turn, ROPE_BITS,
 };
 
 use super::NormedHeads;
@@ -318,14 +318,32 @@ pub(super) struct AttentionRow {
     pub clipped: Clipped,
 }
 
+/// The tables of softmax.
+pub(super) struct ScoreTables {
+    exp: Vec<u32>,
+    /// What scores become before they are compared, where they are capped.
+    cap: Option<Vec<i16>>,
+}
+
+impl ScoreTables {
+    /// The tables of a model.
+    pub fn new(params: &ModelParams, config: &ModelConfig) -> Self {
+        let bits = params.score_bits;
+        Self {
+            exp: exp_table(bits),
+            cap: config.blocks.score_cap.map(|cap| cap_table(cap, bits)),
+        }
+    }
+}
+
 /// Scores of a rotated query against the first keys, as many as `seen` has entries; softmax and attention over the first
-/// `visible` of them (at least one), the others are masked. Softmax has what the second table, if there is one, has for scores.
+/// `visible` of them (at least one), the others are masked.
 pub(super) fn attend(
     q: &[i16],
     cache: &HeadCache,
     visible: usize,
     shift: u8,
-    (exp_table, cap_table): (&[u32], Option<&[i16]>),
+    tables: &ScoreTables,
     seen: Seen<'_>,
 ) -> AttentionRow {
     let n = q.len();
@@ -337,7 +355,7 @@ pub(super) fn attend(
     let mut totals = totals(seen.acc_hi, seen.acc_lo).map(|acc| (acc, shift));
     let clipped = requantise_all(totals.by_ref().take(visible), open);
     requantise_all(totals, masked);
-    if let Some(table) = cap_table {
+    if let Some(table) = &tables.cap {
         let scores = open.iter_mut().chain(masked);
         scores.for_each(|score| *score = table[(i32::from(*score) + (1 << 15)) as usize]);
     }
@@ -346,7 +364,7 @@ pub(super) fn attend(
     let (arg, max) = scores.fold((0, i16::MIN), |best, (j, &s)| if s > best.1 { (j, s) } else { best });
     let exp = &mut seen.exp[..visible];
     for (exp, score) in exp.iter_mut().zip(open) {
-        *exp = exp_table[(i32::from(max) - i32::from(*score)) as usize];
+        *exp = tables.exp[(i32::from(max) - i32::from(*score)) as usize];
     }
     let sum = exp.iter().sum();
     let recip = reciprocal(sum);

@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use tessera_circuits::model::{ByClass, ModelConfig, NormParams, StreamShift, WeightFormat};
 use tessera_circuits::semantics::{
-    probability, reciprocal, requantise, requantise_residual, rope_angle, rope_pair, sat16, RECIPROCAL,
+    exp_table, probability, reciprocal, requantise, requantise_residual, rope_angle, rope_pair, sat16, RECIPROCAL,
 };
 
 use super::*;
