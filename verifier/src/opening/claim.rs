@@ -17,6 +17,9 @@ pub struct Commitment {
     pub root: Digest,
 }
 
+/// The commitments that a proof has a place for: a claim on each, in this order.
+pub const PLACES: [CommitmentName; 2] = [CommitmentName::Weights, CommitmentName::Activations];
+
 /// The claim `sum_B gamma[B] B~(point) = value` about the bands `B` of a commitment.
 #[must_use = "a claim that is not opened is not proved"]
 #[derive(Clone, Copy, Debug)]

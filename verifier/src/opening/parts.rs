@@ -3,6 +3,7 @@
 //! claims and proofs, and passes them on.
 
 pub use super::circle::{circle_fibre, evaluate_line, fold_leaf, fold_pair, line_coordinate, line_fibre};
+pub use super::claim::PLACES;
 pub use super::lift::{extend, factor, longer};
 pub use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree};
 pub use super::params::{said_columns, Layout, FIBRE, FINAL_LOG, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};

@@ -7,8 +7,8 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, eval_padded};
 use tessera_circuits::scalar::Scalar as _;
 
-use super::claim::{Claim, Commitment};
-use super::error::{length, CommitmentName, OpeningError, TreeName};
+use super::claim::{Claim, Commitment, PLACES};
+use super::error::{length, OpeningError, TreeName};
 use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree};
 use super::params::{CommitmentParams, Layout, FIBRE, FOLD_LOG};
 use super::policy::OpeningPolicy;
@@ -107,9 +107,8 @@ pub fn verify_under(
 /// The claims that a proof has places for, or an error.
 fn check_list<'c, 'a>(claims: &'c [Claim<'a>]) -> Result<&'c [Claim<'a>; 2], OpeningError> {
     let names = claims.iter().map(|claim| claim.commitment.name);
-    let both = [CommitmentName::Weights, CommitmentName::Activations];
     match <&[Claim<'_>; 2]>::try_from(claims) {
-        Ok(claims) if names.clone().eq(both) => Ok(claims),
+        Ok(claims) if names.clone().eq(PLACES) => Ok(claims),
         _ => Err(OpeningError::Claims {
             claims: names.collect(),
         }),

@@ -9,7 +9,7 @@ use tessera_circuits::mle::{eq_table, fold_msb_in_place};
 use tessera_verifier::labels::{BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_GRIND, ORACLE};
 use tessera_verifier::opening::parts::{
     absorb_claim, draw_leaves, extend, longer, proof_of, CodeOpening, Layout, LeafOpening, OpeningPolicy,
-    OracleOpening, ProofParts, FOLD_LOG,
+    OracleOpening, ProofParts, FOLD_LOG, PLACES,
 };
 use tessera_verifier::opening::{Claim, CommitmentName, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
 use tessera_verifier::suite::Digest;
@@ -135,7 +135,7 @@ pub fn open_under(
 fn check_list<'c, 'a>(claims: &'c mut [ProverClaim<'a>]) -> Result<&'c mut [ProverClaim<'a>; 2], OpeningProverError> {
     let names: Vec<CommitmentName> = claims.iter().map(|own| own.claim.commitment.name).collect();
     match <&mut [ProverClaim<'_>; 2]>::try_from(claims) {
-        Ok(claims) if names == [CommitmentName::Weights, CommitmentName::Activations] => Ok(claims),
+        Ok(claims) if names == PLACES => Ok(claims),
         _ => Err(OpeningError::Claims { claims: names }.into()),
     }
 }

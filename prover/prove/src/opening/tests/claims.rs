@@ -1,6 +1,6 @@
 //! Honest openings, wrong claims, sizes.
 
-use crate::opening::{params_at_rate, params_for};
+use crate::opening::sizes::{params_at_rate, params_for};
 use std::time::Instant;
 
 use num_traits::One;
