@@ -82,12 +82,16 @@ impl Shape {
 }
 
 impl ModelConfig {
-    /// The relations in which a model has lookups, in the order in which they have multiplicities and challenges. They are the
-    /// same in all chunks, because the tables are the key's.
+    /// The relations in which a model has lookups, in the order in which they have multiplicities and challenges. They follow from the
+    /// lookups themselves, so that none can be without a challenge. Length and chunk of a statement do not matter, because the tables
+    /// are the key's.
     pub fn relations(&self) -> Vec<Relation> {
+        let sizes = Sizes::new(self, LimbSet::all(Limbs::Two), &Chunk::whole(self.layers), 1);
         let operators = operators::<SecureField>().into_iter();
-        let own = operators.flat_map(|operator| operator.relations(self));
-        let all: BTreeSet<Relation> = own.chain([Relation::Range16, Relation::Bits]).collect();
+        let lookups = operators
+            .flat_map(|operator| operator.parts(&sizes))
+            .flat_map(|part| part.air.lookups);
+        let all: BTreeSet<Relation> = lookups.map(|lookup| lookup.relation).collect();
         all.into_iter().collect()
     }
 }

@@ -453,8 +453,8 @@ fn verify_matmuls(
         return Err(VerifyError::Matmuls);
     }
     let embedding = public.embed_operand(&end.point);
-    let embed = operands.get(Product::EMBED);
-    if embed.is_some_and(|[own, _]| own != embedding) {
+    let [embed, _] = operands.get(Product::EMBED).unwrap_or_default();
+    if embed != embedding {
         return Err(VerifyError::Embedding);
     }
     Ok(Matmuls {

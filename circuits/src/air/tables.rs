@@ -49,7 +49,8 @@ fn elements<T: Into<i64>>(table: Vec<T>) -> Vec<BaseField> {
     table.into_iter().map(|v| base(v.into())).collect()
 }
 
-/// The preprocessed columns of a model with these relations, in commitment order: each where the first relation has it.
+/// The preprocessed columns of a model with these relations, in commitment order: each column once, where
+/// it occurs first.
 pub fn columns(relations: &[Relation]) -> Vec<TableColumn> {
     let mut columns = Vec::new();
     for column in relations.iter().flat_map(|relation| relation.columns()) {
@@ -222,7 +223,8 @@ mod tests {
     use super::*;
     use crate::model::{odd_config, test_params};
 
-    /// Columns are committed in the order in which relations name them first, and models without a relation lack its own alone.
+    /// Columns are committed in the order in which relations name them first, and a model without
+    /// a relation lacks only the columns that no other relation uses.
     #[test]
     fn columns_follow_the_relations() {
         let names = |relations: &[Relation]| columns(relations).iter().map(|own| own.name()).collect::<Vec<_>>();

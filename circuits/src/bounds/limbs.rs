@@ -85,8 +85,11 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
             expected,
         });
     }
-    let normed = config.sums_first() || config.norms_outputs();
-    let gains = if normed { config.states() } else { 0 } + config.reranker().map_or(0, |_| HEAD_LISTS);
+    let states = match config.sums_first() || config.norms_outputs() {
+        true => config.states(),
+        false => 0,
+    };
+    let gains = states + config.reranker().map_or(0, |_| HEAD_LISTS);
     if (gains > 0 || !params.biases.is_empty()) && params.biases.len() != expected + gains {
         return Err(ModelError::Length {
             what: if gains > 0 { "biases, gains and head" } else { "biases" },

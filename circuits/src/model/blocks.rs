@@ -6,8 +6,9 @@ use super::{range, ModelError};
 use serde::de::{Error, SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// How the blocks of a model are built and what comes out of the last one: facts that are independent of each other. Today's keys
-/// can say some combinations ([`Self::number`]), and [`ModelConfig::check`](super::ModelConfig::check) refuses the others.
+/// How the blocks of a model are built and what comes out of the last one: facts that are independent of each other. The
+/// format of keys can express seven combinations ([`Self::number`]); [`ModelConfig::check`](super::ModelConfig::check) refuses
+/// all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Blocks {
     /// Whether the residual stream is normed before it is read, or where it is added to.
@@ -116,7 +117,8 @@ impl Blocks {
         score_cap: None,
         output: Output::Tokens,
     };
-    /// Those that are a number alone, in its order.
+    /// The combinations that a key writes as a single number, indexed by that number. Before a key can say that sums are normed and
+    /// outputs, too, it has to say which of their gains take off a mean.
     const NUMBERED: [Self; 5] = [
         Self::DECODER,
         Self {
@@ -220,7 +222,8 @@ impl TryFrom<u8> for Blocks {
     }
 }
 
-/// A number; in keys with a cap the cap follows, in those of rerankers separator and sigmoid. In model directories such are a list.
+/// Written as a number. A cap follows it where scores are capped, separator and sigmoid follow it in rerankers. In JSON these are
+/// lists.
 impl Serialize for Blocks {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let Some(number) = self.number() else {
@@ -325,7 +328,7 @@ mod tests {
         all
     }
 
-    /// Eight combinations can be written, and each is read as itself; the others are refused by name.
+    /// Seven combinations can be written, one of them with two rerankers here, and each is read as itself; the others are refused by name.
     #[test]
     fn a_combination_is_written_as_itself_or_refused() {
         let (mut written, mut seen) = (0, std::collections::HashSet::new());

@@ -6,7 +6,7 @@ use crate::air::lookups::{Linear, Lookup, Relation};
 use crate::air::{base, Air};
 use crate::claims::{LinearClaim, Weight};
 use crate::mle::eq_table;
-use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig};
+use crate::model::{ChannelShift, Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::shape::{Along, Entry, Instance, Part, Product, Rows, Shape, Shifts};
@@ -207,10 +207,6 @@ impl<K: Scalar> Operator<K> for Mlp {
             weights: None,
         };
         vec![product, factors]
-    }
-
-    fn relations(&self, _: &ModelConfig) -> Vec<Relation> {
-        vec![Relation::Silu]
     }
 
     fn numbers(&self, _: &Sizes) -> Vec<usize> {

@@ -1,8 +1,6 @@
 //! What an operator is: the description of one step of the forward pass, from which everything that is proved of it follows.
 
-use crate::air::lookups::Relation;
 use crate::claims::LinearClaim;
-use crate::model::ModelConfig;
 use crate::ops::Operands;
 use crate::scalar::Scalar;
 use crate::shape::{Instance, Product, Rows, Shape};
@@ -17,11 +15,6 @@ pub trait Operator<K: Scalar> {
 
     /// Its products, those that the chunk does not have included. The parts of the shape are laid.
     fn products(&self, _: &Shape) -> Vec<Instance> {
-        Vec::new()
-    }
-
-    /// The relations that its lookups have beside [`Relation::Range16`] and [`Relation::Bits`], which are every operator's.
-    fn relations(&self, _: &ModelConfig) -> Vec<Relation> {
         Vec::new()
     }
 

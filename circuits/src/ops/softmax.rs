@@ -9,7 +9,7 @@ use crate::air::lookups::{Linear, Lookup, Relation};
 use crate::air::{base, Air};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::{eq_table, less_than_eval};
-use crate::model::{log_ceil, Limbs, ModelConfig};
+use crate::model::{log_ceil, Limbs};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::semantics::{requantise, PROB_BITS};
@@ -267,11 +267,6 @@ impl<K: Scalar> Operator<K> for Softmax {
             own(Product::SCORE, shape.blocks() + p.head_dim()),
             own(Product::RECIPROCAL, shape.token),
         ]
-    }
-
-    fn relations(&self, config: &ModelConfig) -> Vec<Relation> {
-        let cap = config.blocks.score_cap.map(|_| Relation::Cap);
-        cap.into_iter().chain([Relation::Exp]).collect()
     }
 
     fn numbers(&self, _: &Sizes) -> Vec<usize> {

@@ -5,6 +5,7 @@ mod attention;
 mod kernels;
 mod linear;
 mod matmul;
+mod mlp;
 mod saturation;
 mod witness;
 
@@ -25,9 +26,7 @@ use thiserror::Error;
 
 use crate::passes::{Traffic, WeightPass, Window};
 use crate::QuantisedModel;
-use kernels::{
-    add_normed, in_rows, requantise_acc, requantise_all, requantise_stream, Clipped, HeadCache, ScoreTables,
-};
+use kernels::{add_normed, in_rows, requantise_acc, requantise_stream, Clipped, HeadCache, ScoreTables};
 use matmul::{embedding, windows};
 use tessera_kernels::device::DeviceError;
 
@@ -564,54 +563,6 @@ impl<'m> ForwardState<'m> {
         self.stream("layers.0.norm_attn".into(), acc, x, 0)
     }
 
-    /// What the table has for rows of values, of which the first `counted` count.
-    fn activate(&mut self, tensor: String, values: &[i16], counted: usize) -> Vec<i16> {
-        let width = self.model.config.ff;
-        let (out, clipped) = in_rows([values.len() / width, width], counted, |i, out| {
-            let mut clipped = Clipped::default();
-            for (out, &v) in out.iter_mut().zip(&values[i * width..]) {
-                *out = self.silu[(i32::from(v) + (1 << 15)) as usize];
-                clipped.count(*out, || self.unclamped_silu(v));
-            }
-            clipped
-        });
-        self.count(tensor, clipped, counted * width);
-        out
-    }
-
-    /// The MLP of layer `l` up to what Down reads, from a normed state.
-    fn mlp(
-        &mut self,
-        l: usize,
-        y: &[i16],
-        out: &mut LayerWitness,
-        pass: &mut Pass<'_>,
-    ) -> Result<Vec<i16>, DeviceError> {
-        let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
-        let params = &model.params.layers[l];
-        let counted = self.counted_here(y.len() / model.config.hidden);
-        if !model.config.gated {
-            let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass)?;
-            let h = self.activate(name("act"), &up, counted);
-            (out.up_acc_hi, out.up_acc_lo, out.up) = (acc.hi, acc.lo, up);
-            return Ok(h);
-        }
-        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.gate, pass)?;
-        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass)?;
-        let silu = self.activate(name("silu"), &gate, counted);
-        let (width, leading) = (model.config.ff, self.leading_here());
-        let (h, clipped) = in_rows([silu.len() / width, width], counted, |i, out| {
-            let (shift, own) = (params.act.of(class_of(i, leading)), i * width..(i + 1) * width);
-            let products = silu[own.clone()].iter().zip(&up[own]);
-            requantise_all(products.map(|(&s, &u)| (i64::from(s) * i64::from(u), shift)), out)
-        });
-        self.count(name("act"), clipped, counted * width);
-
-        (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
-        (out.up_acc_hi, out.up_acc_lo, out.up) = (up_acc.hi, up_acc.lo, up);
-        Ok(h)
-    }
-
     /// The stream after layer `l`, from what Down reads and the stream before it.
     fn leave(
         &mut self,
@@ -627,13 +578,6 @@ impl<'m> ForwardState<'m> {
             false => "norm_final".into(),
         };
         Ok(self.add(l, MatmulKind::Down, acc, stream, norm))
-    }
-
-    /// Entry of the table at `gate`, before it is saturated.
-    fn unclamped_silu(&self, gate: i16) -> i64 {
-        let params = &self.model.params;
-        let x = f64::from(gate) * f64::from(-params.gate_bits).exp2();
-        (f64::from(params.silu_bits).exp2() * params.activation.of(x)).round() as i64
     }
 }
 

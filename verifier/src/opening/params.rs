@@ -119,7 +119,7 @@ impl CommitmentParams {
 }
 
 /// The layout of a commitment in columns, codes, trees and oracles. Both openings calculate with it, and nobody else does. It is a
-/// trait because whoever calls a method of a trait has to name the trait.
+/// trait so that a caller has to import it, which `fixtures/check_imports.py` sees.
 pub trait Layout {
     /// The commitment, or the opened columns as a commitment of their own.
     fn params(&self) -> &CommitmentParams;
@@ -196,8 +196,8 @@ pub struct OpenedColumns {
     pub(super) log_band: u32,
 }
 
-/// Columns as somebody says that they are: their first one, themselves as a commitment of their own, and log2 of the tiles of a
-/// band.
+/// Builds opened columns from unchecked parts: the first column, all of them as a commitment of their own, and log2 of the tiles of
+/// a band.
 pub const fn said_columns(first: usize, params: CommitmentParams, log_band: u32) -> OpenedColumns {
     OpenedColumns {
         first,

@@ -1,6 +1,6 @@
-//! The insides of an opening, for those who have to know them: the prover's opening and the scalar device's commitments, which make
-//! what the verifier's opening reads; what contracts are sent (`chain/plan`); and tests. `fixtures/check_imports.py` has their list. Everybody else holds commitments,
-//! claims and proofs, and passes them on.
+//! The insides of an opening, for those who have to know them: the prover's opening and the scalar device's commitments, which
+//! make what the verifier's opening reads; what contracts are sent (`chain/plan`); and tests. `fixtures/check_imports.py` has
+//! their list. Everybody else holds commitments, claims and proofs, and passes them on.
 
 pub use super::circle::{circle_fibre, evaluate_line, fold_leaf, fold_pair, line_coordinate, line_fibre};
 pub use super::claim::PLACES;

@@ -91,7 +91,7 @@ impl Bound for LeafOpening {}
 impl Bound for OracleOpening {}
 
 impl ProofParts {
-    /// What there is of each commitment alone, in the order of the transcript.
+    /// The parts of the proof that belong to one commitment alone, in the order of the transcript.
     pub const fn codes(&self) -> [(CommitmentName, &CodeOpening); 2] {
         [
             (CommitmentName::Weights, &self.weights),

@@ -26,8 +26,8 @@ pub(super) enum Pairs {
 }
 
 impl Sizes {
-    /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key; in
-    /// encoders any one.
+    /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key;
+    /// without a causal mask any one.
     pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
         let (blocks, all) = (1usize << self.blocks(), !self.config.is_causal());
         let keys = move |query: usize| if all { blocks } else { query + 1 };
