@@ -1,8 +1,9 @@
 //! That the lookup tables are those of the key's parameters (docs/protocol.md, section 9): a verifier makes them, and compares what
 //! their polynomials are at the out-of-domain point. So a key whose root commits to other tables proves nothing.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use num_traits::One;
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -47,39 +48,109 @@ pub fn check_tables(
     }
 }
 
-/// The polynomials of columns, whose row `i` is the value at point `i` of the canonic coset, at a point: the column is folded in two
-/// until it has one row. Rows `i` and `n - 1 - i` are at points that differ in the sign of a coordinate.
-pub(crate) fn at_point(columns: &[Vec<BaseField>], point: CirclePoint<SecureField>) -> Vec<SecureField> {
-    let coset = CanonicCoset::new(LOG_ROWS).coset();
-    let half: Vec<_> = coset.iter().take(1 << (LOG_ROWS - 1)).collect();
-    let mut rows: Vec<Vec<SecureField>> = columns
-        .iter()
-        .map(|column| column.iter().map(|value| (*value).into()).collect())
-        .collect();
-    let twice = |coordinates: Vec<BaseField>| -> Vec<BaseField> {
-        let twice: Vec<BaseField> = coordinates.into_iter().map(|own| own + own).collect();
-        BaseField::batch_inverse(&twice)
-    };
-    fold(&mut rows, &twice(half.iter().map(|p| p.y).collect()), point.y);
-    let (mut xs, mut x) = (half.into_iter().map(|p| p.x).collect::<Vec<_>>(), point.x);
-    while xs.len() > 1 {
-        xs.truncate(xs.len() / 2);
-        fold(&mut rows, &twice(xs.clone()), x);
-        xs.iter_mut().for_each(|own| *own = CirclePoint::double_x(*own));
-        x = CirclePoint::double_x(x);
-    }
-    rows.into_iter()
-        .map(|rows| rows.first().copied().unwrap_or_default())
-        .collect()
+/// The polynomials of columns, whose row `i` is the value at point `i` of the canonic coset, at a point: sums of the rows, each with a
+/// weight that all columns share.
+fn at_point(columns: &[Vec<BaseField>], point: CirclePoint<SecureField>) -> Vec<SecureField> {
+    let weights = weights(point);
+    columns.iter().map(|column| dot(column, &weights)).collect()
 }
 
-/// `(v + v') / 2 + at (v - v') / 2 t`, of rows from both ends, `t` the coordinate of the first one.
-fn fold(rows: &mut [Vec<SecureField>], halves: &[BaseField], at: SecureField) {
+/// The weights of rows at a point. Rows `i` and `n - 1 - i` are at points that differ in the sign of a coordinate `t`, and so they fold to
+/// `(v + v') / 2 + at (v - v') / 2 t`, where `at` is the coordinate of the point. Fold after fold one row is left, whose weight is 1; the
+/// weights of two rows follow from the weight of the row that they fold to.
+fn weights(point: CirclePoint<SecureField>) -> Vec<SecureField> {
     let half = BaseField::from_u32_unchecked(1 << 30);
-    for rows in rows {
-        let ends = rows.iter().zip(rows.iter().rev()).zip(halves);
-        *rows = ends
-            .map(|((a, b), inverse)| (*a + *b) * half + at * ((*a - *b) * *inverse))
+    let doubled = std::iter::successors(Some(point.x), |x| Some(CirclePoint::double_x(*x)));
+    let coordinates: Vec<SecureField> = std::iter::once(point.y)
+        .chain(doubled)
+        .take(LOG_ROWS as usize)
+        .collect();
+    let mut weights = vec![SecureField::one()];
+    for (at, inverses) in coordinates.into_iter().zip(inverses()).rev() {
+        let pairs = weights.iter().zip(inverses).map(|(weight, inverse)| {
+            let (even, odd) = (*weight * half, *weight * at * *inverse);
+            [even + odd, even - odd]
+        });
+        let pairs: Vec<[SecureField; 2]> = pairs.collect();
+        let first = pairs.iter().map(|[own, _]| *own);
+        weights = first.chain(pairs.iter().rev().map(|[_, other]| *other)).collect();
+    }
+    weights
+}
+
+/// By fold, `1 / 2 t` of the coordinates `t` of the first half of the rows: `y` of the coset, then `x` and its doubles.
+fn inverses() -> &'static [Vec<BaseField>] {
+    static INVERSES: OnceLock<Vec<Vec<BaseField>>> = OnceLock::new();
+    INVERSES.get_or_init(|| {
+        let coset = CanonicCoset::new(LOG_ROWS).coset();
+        let half: Vec<_> = coset.iter().take(1 << (LOG_ROWS - 1)).collect();
+        let twice = |coordinates: &[BaseField]| {
+            let twice: Vec<BaseField> = coordinates.iter().map(|own| *own + *own).collect();
+            BaseField::batch_inverse(&twice)
+        };
+        let ys: Vec<BaseField> = half.iter().map(|point| point.y).collect();
+        let mut xs: Vec<BaseField> = half.iter().map(|point| point.x).collect();
+        let mut folds = vec![twice(&ys)];
+        while xs.len() > 1 {
+            xs.truncate(xs.len() / 2);
+            folds.push(twice(&xs));
+            xs.iter_mut().for_each(|own| *own = CirclePoint::double_x(*own));
+        }
+        folds
+    })
+}
+
+/// Products of elements that add up in 64 bits: `4 (P - 1)^2 < (2 P)^2`, up to which [`BaseField::reduce`] is exact.
+const PRODUCTS: usize = 4;
+
+/// The sum of the rows of a column, each with its weight.
+fn dot(column: &[BaseField], weights: &[SecureField]) -> SecureField {
+    let mut sums = [0u64; 4];
+    for (values, weights) in column.chunks(PRODUCTS).zip(weights.chunks(PRODUCTS)) {
+        let mut products = [0u64; 4];
+        for (value, weight) in values.iter().zip(weights) {
+            let terms = weight.to_m31_array().map(|own| u64::from(value.0) * u64::from(own.0));
+            products.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
+        }
+        let reduced = products.map(|sum| u64::from(BaseField::reduce(sum).0));
+        sums.iter_mut().zip(reduced).for_each(|(sum, own)| *sum += own);
+    }
+    SecureField::from_m31_array(sums.map(BaseField::reduce))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use stwo::core::circle::SECURE_FIELD_CIRCLE_GEN;
+
+    /// Columns that are a polynomial of low degree in the coordinates of their points have its value at any other point.
+    #[test]
+    fn columns_have_the_values_of_their_polynomials() {
+        let polynomial = |at: CirclePoint<SecureField>, [a, b, c, d, e]: [u32; 5]| {
+            let [a, b, c, d, e] = [a, b, c, d, e].map(|own| SecureField::from(BaseField::from(own)));
+            a + b * at.x + c * at.y + d * at.x * at.y + e * CirclePoint::double_x(CirclePoint::double_x(at.x))
+        };
+        let all = [
+            [1, 0, 0, 0, 0],
+            [0, 1, 0, 0, 0],
+            [0, 0, 1, 0, 0],
+            [0, 0, 0, 1, 0],
+            [0, 0, 0, 0, 1],
+            [2_147_483_646, 7, 2_147_483_640, 1 << 30, 3],
+        ];
+        let points: Vec<_> = CanonicCoset::new(LOG_ROWS)
+            .coset()
+            .iter()
+            .map(|p| p.into_ef())
             .collect();
+        let column = |own| -> Vec<BaseField> {
+            let value = |at: &CirclePoint<SecureField>| polynomial(*at, own).to_m31_array()[0];
+            points.iter().map(value).collect()
+        };
+        let columns = all.map(column);
+        for power in [1, 2, 12_345] {
+            let point = SECURE_FIELD_CIRCLE_GEN.mul(power);
+            assert_eq!(at_point(&columns, point), all.map(|own| polynomial(point, own)));
+        }
     }
 }
