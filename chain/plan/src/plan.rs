@@ -39,7 +39,7 @@ pub fn has_plans(config: &ModelConfig) -> bool {
 }
 
 impl Plan {
-    /// Of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of a model that [has no
+    /// The plan of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of a model that [has no
     /// plans](has_plans), and where a program does not fit the machine.
     pub fn new(key: &ModelKey, token_log: u32, outputs: usize) -> Option<Self> {
         Self::within(key, token_log, outputs, Budget::TRANSACTION)

@@ -10,8 +10,8 @@ use super::integers::base;
 #[cfg(doc)]
 use crate::model::ModelConfig;
 
-/// What a tuple is looked up in, in the order in which a model's relations ([`ModelConfig::relations`]) have their multiplicities and
-/// challenges.
+/// A set of tuples that lookups refer to. The variants stand in the order in which a model's relations
+/// ([`ModelConfig::relations`]) have their multiplicities and challenges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Relation {
     /// `(v)`, `0 <= v < 2^16`.
@@ -27,6 +27,9 @@ pub enum Relation {
 }
 
 impl Relation {
+    /// Every relation, in order.
+    pub const ALL: [Self; 5] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu, Self::Cap];
+
     /// The columns of the tables that hold the values of its tuples.
     pub const fn columns(self) -> &'static [TableColumn] {
         match self {

@@ -16,7 +16,7 @@ const VALUES: usize = 3;
 /// The challenges of one relation.
 #[derive(Clone, Debug)]
 pub struct Drawn {
-    /// What is looked up.
+    /// The relation that these challenges belong to.
     pub relation: Relation,
     elements: LookupElements<VALUES>,
 }

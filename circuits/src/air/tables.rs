@@ -87,7 +87,7 @@ impl Relation {
     }
 }
 
-/// What of a model its lookup tables depend on. Models that are equal here share their tables.
+/// The parameters that decide the lookup tables. Models with equal parameters share their tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableParams {
     /// The relations, in the order of the columns of multiplicities.
@@ -100,7 +100,7 @@ pub struct TableParams {
 }
 
 impl TableParams {
-    /// What tables depend on in a model.
+    /// Reads the parameters of a model's tables.
     pub fn of(params: &ModelParams, config: &ModelConfig) -> Self {
         Self {
             relations: config.relations(),
@@ -116,7 +116,7 @@ impl TableParams {
 /// The lookup tables of a model.
 #[derive(Clone, Debug)]
 pub struct LookupTables {
-    /// What they depend on.
+    /// The parameters that decide the tables.
     pub params: TableParams,
     /// The preprocessed columns, in the order of [`columns`], each in row order.
     pub columns: Vec<Vec<BaseField>>,
@@ -141,7 +141,7 @@ impl LookupTables {
         columns.collect::<Option<_>>().unwrap_or_default()
     }
 
-    /// Whether a relation has a tuple. Values beyond those of the relation are not looked at.
+    /// Whether a relation has a tuple. The relation ignores values that its tuples do not have.
     pub fn has(&self, relation: Relation, tuple: [BaseField; 3]) -> bool {
         let [first, second, _] = tuple;
         let Some(row) = relation.row(first, second) else {
@@ -228,13 +228,7 @@ mod tests {
     #[test]
     fn columns_follow_the_relations() {
         let names = |relations: &[Relation]| columns(relations).iter().map(|own| own.name()).collect::<Vec<_>>();
-        let all = [
-            Relation::Range16,
-            Relation::Bits,
-            Relation::Exp,
-            Relation::Silu,
-            Relation::Cap,
-        ];
+        let all = Relation::ALL;
         let expected = ["index", "bits bound", "bits value", "exp", "zero", "silu", "cap"];
         assert_eq!(names(&all), expected);
         assert_eq!(names(&all[..4]), expected[..6]);

@@ -21,7 +21,7 @@ pub struct Blocks {
     pub norm_outputs: bool,
     /// The cap of the scores of attention, if they are capped.
     pub score_cap: Option<ScoreCap>,
-    /// What comes out of the last block.
+    /// The result that is made of the last states.
     pub output: Output,
 }
 
@@ -43,7 +43,7 @@ pub enum Mask {
     Full,
 }
 
-/// What comes out of the last block.
+/// The result that is made of the last states.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Output {
     /// Logits, of which tokens are generated.
@@ -108,7 +108,7 @@ const CAPPED: u8 = 5;
 const RERANKER: u8 = 6;
 
 impl Blocks {
-    /// Those of most models that generate tokens.
+    /// The facts of most models that generate tokens.
     pub const DECODER: Self = Self {
         order: Order::NormFirst,
         parallel: false,
@@ -133,7 +133,7 @@ impl Blocks {
         },
     ];
 
-    /// Those of encoders such as BERT.
+    /// The facts of encoders such as BERT.
     pub const fn encoder(output: Output) -> Self {
         Self {
             order: Order::SumFirst,

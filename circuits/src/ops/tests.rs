@@ -300,6 +300,7 @@ fn relations_are_those_of_all_lookups() {
                 head_norms,
                 ..plain.clone()
             };
+            let expected = &Relation::ALL[..4 + usize::from(blocks.score_cap.is_some())];
             let parts = Chunk::partition([1, 2], 3).unwrap();
             for chunk in parts.into_iter().chain([Chunk::whole(3)]) {
                 let shape = Shape::of(&config, &chunk, Lengths { rows: 5, outputs: 1 });
@@ -307,6 +308,7 @@ fn relations_are_those_of_all_lookups() {
                 let used = parts.flat_map(|part| shape.air(*part).lookups.into_iter().map(|own| own.relation));
                 let used: Vec<_> = used.collect::<BTreeSet<_>>().into_iter().collect();
                 assert_eq!(used, config.relations(), "{blocks}, {chunk:?}");
+                assert_eq!(used, expected, "{blocks}, {chunk:?}");
             }
             assert_eq!(config.relations().contains(&Relation::Cap), blocks.score_cap.is_some());
         }

@@ -190,7 +190,7 @@ impl SecondRows {
     }
 }
 
-/// What calibration saw: largest absolute values of all activations.
+/// The ranges that calibration saw: largest absolute values of all activations.
 #[derive(Clone, Debug)]
 pub(super) struct Ranges {
     pub layers: Vec<LayerRanges>,

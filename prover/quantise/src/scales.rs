@@ -81,7 +81,7 @@ pub(super) struct Shifts<'a> {
     normed: Vec<Vec<u8>>,
 }
 
-/// What was chosen.
+/// The choice: integer parameters, bits and exponents.
 pub(super) struct Solved {
     /// All integer parameters.
     pub params: ModelParams,

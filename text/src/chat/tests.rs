@@ -12,11 +12,8 @@ fn tokenizer(specials: &[&str]) -> Tokenizer {
         .into_iter()
         .collect();
     alphabet.sort_unstable();
-    let vocab: Map<String, Value> = alphabet
-        .iter()
-        .enumerate()
-        .map(|(i, c)| (c.to_string(), json!(i)))
-        .collect();
+    let entries = alphabet.iter().enumerate().map(|(i, c)| (c.to_string(), json!(i)));
+    let vocab: Map<String, Value> = entries.collect();
     let added = specials.iter().enumerate().map(|(i, content)| {
         json!({"id": 256 + i, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
             "normalized": false, "special": true})

@@ -452,7 +452,7 @@ impl Opened<'_> {
 /// Bytes before the first claim: the digest, the policy and the parameters of both commitments.
 const PARAMETERS: usize = 32 + 4 + 2 * 20;
 
-/// What calldata says of a commitment.
+/// The facts about a commitment that calldata states.
 struct Said {
     root: Digest,
     gamma: Vec<K>,

@@ -1,4 +1,4 @@
-//! What contracts are sent, piece by piece.
+//! The bytes that contracts are sent, piece by piece.
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -7,9 +7,9 @@ use stwo::core::vcs::blake2_hash::Blake2sHash;
 /// The opening or the STARK: its conversation, and its queries, stage by stage.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What is said before the positions are drawn.
+    /// The messages that are sent before the positions are drawn.
     pub conversation: Vec<u8>,
-    /// What trees, oracles or layers have at all positions.
+    /// The values and paths that trees, oracles or layers have at all positions.
     pub stages: Vec<Vec<u8>>,
     /// How many of them, the first ones, are of trees.
     pub trees: usize,

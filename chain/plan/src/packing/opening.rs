@@ -1,4 +1,4 @@
-//! What contracts have to know of an opening: they are sent its proof message by message, and a program has the weights of bands at
+//! The opening as contracts need it: they are sent its proof message by message, and a program has the weights of bands at
 //! the points where its band sumchecks end.
 
 use stwo::core::fields::qm31::SecureField;

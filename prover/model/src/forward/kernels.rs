@@ -321,7 +321,7 @@ pub(super) struct AttentionRow {
 /// The tables of softmax.
 pub(super) struct ScoreTables {
     exp: Vec<u32>,
-    /// What scores become before they are compared, where they are capped.
+    /// The table of capped scores, which softmax compares in place of scores where a model caps them.
     cap: Option<Vec<i16>>,
 }
 

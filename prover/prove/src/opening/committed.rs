@@ -1,4 +1,4 @@
-//! What was committed to, as the prover opens it.
+//! Committed data as the prover opens it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tessera_kernels::weights::Elements;
 use tessera_model::passes::Traffic;
 use tessera_model::tiles::{TileRange, TileSource};
 
-/// What was committed to, as an opening needs it.
+/// Committed data as an opening needs it.
 pub trait Committed {
     /// The commitment.
     fn commitment(&self) -> Commitment;

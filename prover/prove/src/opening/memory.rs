@@ -1,4 +1,4 @@
-//! What committing and opening hold in memory, added up from their tables.
+//! The memory that committing and opening need, added up from their tables.
 
 use tessera_verifier::opening::parts::{longer, Layout, OpeningPolicy, FIBRE, FOLD_LOG};
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};

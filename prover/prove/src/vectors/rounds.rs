@@ -87,7 +87,7 @@ impl Shifted {
         }
     }
 
-    /// What leaves are shifted by.
+    /// The shift of the leaves.
     pub fn shift(self) -> Packed {
         Packed::broadcast(self.inverse)
     }

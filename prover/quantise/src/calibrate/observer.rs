@@ -89,7 +89,7 @@ impl Calibration {
         }
     }
 
-    /// What was seen so far.
+    /// Returns the ranges that were seen so far.
     pub const fn ranges(&self) -> &Ranges {
         &self.ranges
     }

@@ -13,7 +13,7 @@ pub(crate) enum Set {
     Heads,
 }
 
-/// What a row is.
+/// The role of a row in a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Row {
     /// One of a text, of this class.

@@ -1,4 +1,4 @@
-//! What all scales follow from, and none of them changes: what calibration saw, the user's options, and numbers of the model.
+//! The inputs of all phases, which no phase changes: the ranges that calibration saw, the user's options, and numbers of the model.
 
 use std::iter::repeat;
 
@@ -23,7 +23,7 @@ const EMBEDDING_HEADROOM: f64 = 1.01;
 /// By state of the residual stream and channel: squares of the weights that read it, relative to their mean.
 pub(crate) type Readers = Vec<Vec<f64>>;
 
-/// What all scales follow from.
+/// The inputs of all phases.
 pub(crate) struct Given<'a> {
     pub config: &'a ModelConfig,
     pub options: &'a QuantiseOptions,
