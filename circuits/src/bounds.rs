@@ -11,8 +11,8 @@ use stwo::core::fields::m31::P;
 
 use crate::gains::Gains;
 use crate::model::{
-    range, ByClass, ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, PostNorm,
-    RowClass, StreamShift, MAX_ENTRIES, MIN_WEIGHT_BITS,
+    range, ByClass, ChannelShift, LayerParams, MatmulKind, MatrixId, ModelConfig, ModelError, ModelParams, NormParams,
+    PostNorm, RowClass, StreamShift, MAX_ENTRIES, MIN_WEIGHT_BITS,
 };
 use crate::reranker;
 use crate::semantics::{norm_bound, ROPE_BITS, RSQRT_BITS};
@@ -155,7 +155,8 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn bound(&self, what: &'static str, kind: MatmulKind, layer: usize) -> Result<AccumulatorBound, ModelError> {
+    fn bound(&self, what: &'static str, id: MatrixId) -> Result<AccumulatorBound, ModelError> {
+        let (kind, layer) = (id.kind(), id.layer());
         let (in_dim, _) = self.config.dims(kind);
         let max_weight = self.params.max_weight(kind);
         match kind {
@@ -186,23 +187,19 @@ impl Check<'_> {
         }
     }
 
-    fn matmul(
-        &self,
-        what: &'static str,
-        kind: MatmulKind,
-        layer: usize,
-        shift: &ChannelShift,
-    ) -> Result<(), ModelError> {
+    fn matmul(&self, what: &'static str, id: MatrixId, shift: &ChannelShift) -> Result<(), ModelError> {
+        let (kind, layer) = (id.kind(), id.layer());
         self.channels(what, kind, shift)?;
-        self.bias(what, kind, layer)?;
-        let bound = self.bound(what, kind, layer)?;
-        let mut channels = self.params.rounded_channels(kind, layer, shift);
+        self.bias(what, id)?;
+        let bound = self.bound(what, id)?;
+        let mut channels = self.params.rounded_channels(id, shift);
         channels.try_for_each(|(out, bias)| self.round(what, layer, bound.with_bias(bias), shift.at(out), None))
     }
 
     /// A bias has a number for every channel, if there is one.
-    fn bias(&self, what: &'static str, kind: MatmulKind, layer: usize) -> Result<(), ModelError> {
-        let bias = self.params.bias(kind, layer);
+    fn bias(&self, what: &'static str, id: MatrixId) -> Result<(), ModelError> {
+        let (kind, layer) = (id.kind(), id.layer());
+        let bias = self.params.bias(id);
         let (_, out_dim) = self.config.dims(kind);
         if !bias.is_empty() && bias.len() != out_dim {
             return Err(ModelError::Length {
@@ -239,16 +236,16 @@ impl Check<'_> {
     fn stream(
         &self,
         what: &'static str,
-        kind: MatmulKind,
-        layer: usize,
+        id: MatrixId,
         shift: &StreamShift,
         skip: Option<ByClass<i8>>,
     ) -> Result<(), ModelError> {
+        let (kind, layer) = (id.kind(), id.layer());
         self.channels(what, kind, &shift.body)?;
-        self.bias(what, kind, layer)?;
-        let bound = self.bound(what, kind, layer)?;
+        self.bias(what, id)?;
+        let bound = self.bound(what, id)?;
         for class in [RowClass::Body, RowClass::Lead] {
-            for (out, bias) in self.params.rounded_channels(kind, layer, &shift.body) {
+            for (out, bias) in self.params.rounded_channels(id, &shift.body) {
                 let bound = bound.with_bias(bias);
                 let own = small(what, shift.at(out, class), 1, 13)?;
                 let skip = match skip {
@@ -265,22 +262,22 @@ impl Check<'_> {
     fn update(
         &self,
         what: &'static str,
-        kind: MatmulKind,
-        layer: usize,
+        id: MatrixId,
         shift: &StreamShift,
         skip: ByClass<i8>,
     ) -> Result<(), ModelError> {
+        let (kind, layer) = (id.kind(), id.layer());
         let (config, params) = (self.config, self.params);
         if let Some(post) = params.layers.get(layer).and_then(|l| l.post_norms.as_ref()) {
-            self.stream(what, kind, layer, shift, None)?;
+            self.stream(what, id, shift, None)?;
             return self.sum(what, layer, (kind, post.of(kind)), skip);
         }
         if !config.sums_first() {
-            return self.stream(what, kind, layer, shift, Some(skip));
+            return self.stream(what, id, shift, Some(skip));
         }
         let before = 2 * layer + usize::from(kind == MatmulKind::Down);
         self.channels(what, kind, &shift.body)?;
-        self.bias(what, kind, layer)?;
+        self.bias(what, id)?;
         let gains = Gains::of(params, before).filter(|gains| gains.own.len() == config.hidden);
         let gains = gains.ok_or(ModelError::Length {
             what: "gains of a norm",
@@ -288,11 +285,11 @@ impl Check<'_> {
             expected: config.hidden,
         })?;
         let low = u128::from(255 * config.dims(kind).0 as u64) * u128::from(params.max_weight(kind).unsigned_abs());
-        let bound = self.bound(what, kind, layer)?;
+        let bound = self.bound(what, id)?;
         let mut residual = ResidualBounds::new(&gains, params.normed_bits(norm_of(params, before)));
         for class in [RowClass::Body, RowClass::Lead] {
             for out in 0..gains.own.len() {
-                let bias = params.bias(kind, layer).get(out).copied().unwrap_or(0);
+                let bias = params.bias(id).get(out).copied().unwrap_or(0);
                 let bound = bound.with_bias(bias);
                 let own = small(what, shift.at(out, class), 1, 13)?;
                 let skip = i32::from(own) + i32::from(skip.of(class)) - i32::from(params.exponent(out));
@@ -348,17 +345,13 @@ impl Check<'_> {
         let gains = params.gain(2 * self.config.layers);
         let lists = [
             ("logits of an encoder", params.head.0.len(), 0),
-            (
-                "biases of the last norm",
-                params.bias(MatmulKind::Head, 0).len(),
-                hidden,
-            ),
+            ("biases of the last norm", params.bias(MatrixId::HEAD).len(), hidden),
             ("gains of the last norm", gains.len(), hidden),
         ];
         if let Some((what, got, expected)) = lists.into_iter().find(|(_, got, expected)| got != expected) {
             return Err(ModelError::Length { what, got, expected });
         }
-        self.bias("last norm", MatmulKind::Head, 0)?;
+        self.bias("last norm", MatrixId::HEAD)?;
         reranker::check(params, self.config)
     }
 
@@ -366,11 +359,11 @@ impl Check<'_> {
     fn gates(&self, layer: usize, p: &LayerParams) -> Result<(), ModelError> {
         let acts = [p.act.body, p.act.lead];
         if self.config.gated {
-            self.matmul("gate", MatmulKind::Gate, layer, &p.gate)?;
+            self.matmul("gate", MatmulKind::Gate.at(layer), &p.gate)?;
             let mut acts = acts.into_iter();
             return acts.try_for_each(|act| small("mlp product", act.into(), 1, MAX_ACT_SHIFT).map(|_| ()));
         }
-        let lists = [p.gate.0.len(), self.params.bias(MatmulKind::Gate, layer).len()];
+        let lists = [p.gate.0.len(), self.params.bias(MatmulKind::Gate.at(layer)).len()];
         if let Some(got) = lists.into_iter().find(|len| *len > 0) {
             return Err(ModelError::Length {
                 what: "gates of a model without any",
@@ -532,26 +525,26 @@ impl ModelParams {
         let check = Check { config, params: self };
         check.weight_bits()?;
         check.exponents()?;
-        check.stream("embedding", MatmulKind::Embed, 0, &self.embed, None)?;
+        check.stream("embedding", MatrixId::EMBED, &self.embed, None)?;
         for (l, p) in self.layers.iter().enumerate() {
             check.norm(&p.norm_attn)?;
-            check.matmul("q", MatmulKind::Q, l, &p.q)?;
-            check.matmul("k", MatmulKind::K, l, &p.k)?;
-            check.matmul("v", MatmulKind::V, l, &p.v)?;
+            check.matmul("q", MatmulKind::Q.at(l), &p.q)?;
+            check.matmul("k", MatmulKind::K.at(l), &p.k)?;
+            check.matmul("v", MatmulKind::V.at(l), &p.v)?;
             check.head_norms(p)?;
             check.scores(l, p.score)?;
             // Probabilities of a row sum to at most 2^15 + context / 2.
             let sum = (1 << 15) + config.context as u64 / 2;
             check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
-            check.update("o", MatmulKind::O, l, &p.o, p.skip_attn)?;
+            check.update("o", MatmulKind::O.at(l), &p.o, p.skip_attn)?;
             check.norm(&p.norm_mlp)?;
             check.gates(l, p)?;
-            check.matmul("up", MatmulKind::Up, l, &p.up)?;
-            check.update("down", MatmulKind::Down, l, &p.down, p.skip_mlp)?;
+            check.matmul("up", MatmulKind::Up.at(l), &p.up)?;
+            check.update("down", MatmulKind::Down.at(l), &p.down, p.skip_mlp)?;
         }
         check.norm(&self.norm_final)?;
         match config.generates() {
-            true => check.matmul("head", MatmulKind::Head, 0, &self.head)?,
+            true => check.matmul("head", MatrixId::HEAD, &self.head)?,
             false => check.vector()?,
         }
         limbs::check_norms(self, config)

@@ -124,14 +124,13 @@ impl Chunk {
 
     /// The weight matrices of the chunk: layers as the chunk counts them, tiles as the model does.
     pub fn matmuls(&self, model: &ModelConfig) -> Vec<Matmul> {
-        let own = |m: &Matmul| match m.kind {
+        let own = |m: &Matmul| match m.id.kind() {
             MatmulKind::Embed => self.is_first(),
             MatmulKind::Head => self.is_last(),
-            _ => self.layers().contains(&m.layer),
+            _ => self.layers().contains(&m.id.layer()),
         };
-        // Embedding and head count as of layer 0.
         let local = |m: Matmul| Matmul {
-            layer: m.layer.saturating_sub(self.start),
+            id: m.id.kind().at(m.id.layer().saturating_sub(self.start)),
             ..m
         };
         model.matmuls().into_iter().filter(own).map(local).collect()
@@ -204,7 +203,7 @@ pub fn ends(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, test_params, ChannelShift, ColumnNorms};
+    use crate::model::{odd_config, test_params, ChannelShift, ColumnNorms, MatrixId};
 
     const LAYERS: usize = 7;
 
@@ -262,11 +261,11 @@ mod tests {
                 let tiles = chunk.tiles(&config);
                 assert_eq!((tiles.start, tiles.len()), (tile, own.iter().map(Matmul::tiles).sum()));
                 tile = tiles.end;
-                assert!(own.iter().all(|m| m.layer < chunk.layers().len()));
-                matmuls.extend(own.into_iter().map(|m| match m.kind {
+                assert!(own.iter().all(|m| m.id.layer() < chunk.layers().len()));
+                matmuls.extend(own.into_iter().map(|m| match m.id.kind() {
                     MatmulKind::Embed | MatmulKind::Head => m,
-                    _ => Matmul {
-                        layer: m.layer + chunk.start,
+                    kind => Matmul {
+                        id: kind.at(m.id.layer() + chunk.start),
                         ..m
                     },
                 }));
@@ -294,10 +293,10 @@ mod tests {
             };
             assert_eq!(own.norm_final, *norm);
             for kind in LAYER_KINDS {
-                let norms = |p: &ModelParams, layer: usize| p.norms(kind, layer).unwrap();
+                let norms = |p: &ModelParams, layer: usize| p.norms(kind.at(layer)).unwrap();
                 assert!((chunk.layers().zip(0..)).all(|(layer, l)| norms(&own, l) == norms(&params, layer)));
             }
-            let head = |p: &ModelParams| p.norms(MatmulKind::Head, 0);
+            let head = |p: &ModelParams| p.norms(MatrixId::HEAD);
             assert_eq!(
                 (head(&own), own.columns.len()),
                 (head(&params), 7 * chunk.layers().len() + 1)

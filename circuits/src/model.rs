@@ -2,6 +2,7 @@
 //! weight matmuls. Everything here is public and part of the model key (docs/protocol.md, section 1).
 
 mod blocks;
+mod matrices;
 mod mlp;
 mod padding;
 mod params;
@@ -18,6 +19,7 @@ pub use params::{
 };
 
 pub use blocks::*;
+pub use matrices::{LimbSet, Limbs, Matmul, MatmulKind, MatrixId, KINDS, LAYER_KINDS};
 pub use mlp::Activation;
 pub use padding::Padded;
 pub use rotation::{Rotation, MAX_ROTATIONS};
@@ -83,138 +85,6 @@ pub struct ModelConfig {
     pub bos: Option<u32>,
     /// Tokens that end one.
     pub eos: Vec<u32>,
-}
-
-/// Number of kinds of weight matmul.
-pub const KINDS: usize = 9;
-
-/// The nine kinds of weight matmul of a Llama model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum MatmulKind {
-    /// Rows of the embedding, selected by token.
-    Embed,
-    /// Queries.
-    Q,
-    /// Keys.
-    K,
-    /// Values.
-    V,
-    /// Attention outputs.
-    O,
-    /// The gate of the MLP.
-    Gate,
-    /// The other factor of the MLP.
-    Up,
-    /// The way back from the MLP.
-    Down,
-    /// Logits.
-    Head,
-}
-
-/// How the accumulators of a matmul are claimed: as they are, where they are known to be small, or in two limbs, each with the
-/// limb of the operand that it is made of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Limbs {
-    /// As they are.
-    One,
-    /// In two limbs.
-    Two,
-}
-
-impl Limbs {
-    /// Columns of an int16 operand: limbs are columns of their own.
-    pub const fn columns(self) -> usize {
-        match self {
-            Self::One => 1,
-            Self::Two => 2,
-        }
-    }
-}
-
-/// The limbs of all matmuls of a model whose weights are read by normed states: what row spaces depend on beside the
-/// architecture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LimbSet {
-    /// Of the queries.
-    pub q: Limbs,
-    /// Of the keys.
-    pub k: Limbs,
-    /// Of the values.
-    pub v: Limbs,
-    /// Of the gate.
-    pub gate: Limbs,
-    /// Of the other factor of the MLP.
-    pub up: Limbs,
-    /// Of the logits.
-    pub head: Limbs,
-}
-
-impl LimbSet {
-    /// The same for all.
-    pub const fn all(limbs: Limbs) -> Self {
-        Self {
-            q: limbs,
-            k: limbs,
-            v: limbs,
-            gate: limbs,
-            up: limbs,
-            head: limbs,
-        }
-    }
-
-    /// Of a matmul.
-    pub const fn of(&self, kind: MatmulKind) -> Limbs {
-        match kind {
-            MatmulKind::Q => self.q,
-            MatmulKind::K => self.k,
-            MatmulKind::V => self.v,
-            MatmulKind::Gate => self.gate,
-            MatmulKind::Up => self.up,
-            MatmulKind::Head => self.head,
-            MatmulKind::Embed | MatmulKind::O | MatmulKind::Down => Limbs::Two,
-        }
-    }
-}
-
-/// The per-layer kinds, in file order.
-pub const LAYER_KINDS: [MatmulKind; 7] = [
-    MatmulKind::Q,
-    MatmulKind::K,
-    MatmulKind::V,
-    MatmulKind::O,
-    MatmulKind::Gate,
-    MatmulKind::Up,
-    MatmulKind::Down,
-];
-
-/// One weight matrix `[in, out]` in the padded layout, with its tiles.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Matmul {
-    /// Which matrix of a layer it is.
-    pub kind: MatmulKind,
-    /// Layer, 0 for `Embed` and `Head`.
-    pub layer: usize,
-    /// Real dimensions.
-    pub in_dim: usize,
-    /// Outputs.
-    pub out_dim: usize,
-    /// log2 of the padded dimensions.
-    pub in_log: u32,
-    /// Of the outputs.
-    pub out_log: u32,
-    /// Number of tile rows (in-blocks) and tile columns (out-blocks) that are stored.
-    pub in_blocks: usize,
-    /// Of the outputs.
-    pub out_blocks: usize,
-    /// Index of the first tile; tile `(b, c)` is `first_tile + b * out_blocks + c`.
-    pub first_tile: usize,
-}
-
-impl Matmul {
-    /// Number of stored tiles.
-    pub const fn tiles(&self) -> usize {
-        self.in_blocks * self.out_blocks
-    }
 }
 
 /// log2 of the next power of two, at least `min`.
@@ -402,39 +272,6 @@ impl ModelConfig {
         }
     }
 
-    /// Real (in, out) dimensions of a matmul kind.
-    pub fn dims(&self, kind: MatmulKind) -> (usize, usize) {
-        let (d, q, kv, f) = (
-            self.hidden,
-            self.heads * self.head_dim,
-            self.kv_heads * self.head_dim,
-            self.ff,
-        );
-        match kind {
-            MatmulKind::Embed if self.positions => {
-                let positions = self.context.saturating_mul(self.token_types());
-                (self.vocab.saturating_add(positions), d)
-            }
-            MatmulKind::Embed => (self.vocab, d),
-            MatmulKind::Q => (d, q),
-            MatmulKind::K | MatmulKind::V => (d, kv),
-            MatmulKind::O => (q, d),
-            MatmulKind::Gate | MatmulKind::Up => (d, f),
-            MatmulKind::Down => (f, d),
-            // The last norm of an encoder has a bias for every channel, and there is no matrix.
-            MatmulKind::Head if !self.generates() => (d, d),
-            MatmulKind::Head => (d, self.vocab),
-        }
-    }
-
-    /// The kinds that the layers have, in file order: all but the gate, if the MLP has none.
-    pub fn layer_kinds(&self) -> impl Iterator<Item = MatmulKind> + Clone {
-        let gated = self.gated;
-        LAYER_KINDS
-            .into_iter()
-            .filter(move |kind| gated || *kind != MatmulKind::Gate)
-    }
-
     /// Whether the MLP reads the state that attention reads.
     pub const fn is_parallel(&self) -> bool {
         self.blocks.parallel
@@ -497,60 +334,6 @@ impl ModelConfig {
     /// The row of the embedding of a position of a token of this type, if positions have rows there.
     pub fn position_row(&self, position: usize, token_type: usize) -> Option<usize> {
         (self.positions && position < self.context).then_some(self.vocab + token_type * self.context + position)
-    }
-
-    /// All weight matrices in the order of the weights file: embedding, layers (q k v o gate up down), head.
-    pub fn matmuls(&self) -> Vec<Matmul> {
-        let p = self.padded();
-        let mut order = vec![(MatmulKind::Embed, 0)];
-        for layer in 0..self.layers {
-            order.extend(self.layer_kinds().map(|kind| (kind, layer)));
-        }
-        if self.generates() {
-            order.push((MatmulKind::Head, 0));
-        }
-        let mut first_tile = 0;
-        order
-            .into_iter()
-            .map(|(kind, layer)| {
-                let (in_dim, out_dim) = self.dims(kind);
-                let (in_log, out_log) = match kind {
-                    MatmulKind::Embed => (p.embed, p.hidden),
-                    MatmulKind::Q => (p.hidden, p.q()),
-                    MatmulKind::K | MatmulKind::V => (p.hidden, p.kv()),
-                    MatmulKind::O => (p.q(), p.hidden),
-                    MatmulKind::Gate | MatmulKind::Up => (p.hidden, p.ff),
-                    MatmulKind::Down => (p.ff, p.hidden),
-                    MatmulKind::Head => (p.hidden, p.vocab),
-                };
-                let blocks = |last: usize| last / TILE + 1;
-                let m = Matmul {
-                    kind,
-                    layer,
-                    in_dim,
-                    out_dim,
-                    in_log,
-                    out_log,
-                    in_blocks: blocks(self.pad_in(kind, in_dim - 1)),
-                    out_blocks: blocks(self.pad_out(kind, out_dim - 1)),
-                    first_tile,
-                };
-                first_tile += m.tiles();
-                m
-            })
-            .collect()
-    }
-
-    /// Total number of tiles.
-    pub fn total_tiles(&self) -> usize {
-        self.matmuls().last().map_or(0, |m| m.first_tile + m.tiles())
-    }
-
-    /// log2 of the number of tiles of a band: neighbours in a row of tiles of a matrix, which are opened as one
-    /// (docs/protocol.md, section 3). Bands are the longest, up to [`MAX_BAND_LOG`], that leave no tile over in any row.
-    pub fn band_log(&self) -> u32 {
-        let rows = self.matmuls().into_iter().map(|m| m.out_blocks.trailing_zeros());
-        rows.fold(MAX_BAND_LOG, u32::min)
     }
 
     /// Number of token rows of a proof over `rows` real rows: the next power of two. Rows beyond the real

@@ -3,7 +3,7 @@
 use stwo::core::fields::m31::BaseField;
 
 use crate::mle::eq_table;
-use crate::model::{ChannelShift, Limbs, MatmulKind, ModelConfig, ModelParams};
+use crate::model::{ChannelShift, Limbs, MatmulKind, MatrixId, ModelConfig, ModelParams};
 use crate::scalar::{Scalar, Source, Word};
 use crate::shape::{Along, Entry, Part, Shape};
 
@@ -44,7 +44,8 @@ pub fn pow_column(config: &ModelConfig, kind: MatmulKind, shift: &ChannelShift, 
 }
 
 /// The shifts of a matmul's requantisation; those into the residual stream are those of the body.
-pub fn shift_of(params: &ModelParams, kind: MatmulKind, layer: usize) -> Option<&ChannelShift> {
+pub fn shift_of(params: &ModelParams, id: MatrixId) -> Option<&ChannelShift> {
+    let (kind, layer) = (id.kind(), id.layer());
     let of = params.layers.get(layer);
     match kind {
         MatmulKind::Embed => Some(&params.embed.body),
@@ -87,7 +88,7 @@ pub fn shift_of_head(entry: &Entry<'_>, kind: MatmulKind, heads: usize, half: us
     let real = head < heads && x < config.head_dim / 2;
     let channel = head * config.head_dim + half * (config.head_dim / 2) + x;
     let own = |s: &ChannelShift| (real || s.0.len() == 1).then(|| s.at(channel));
-    shift_of(entry.params, kind, layer).and_then(own)
+    shift_of(entry.params, kind.at(layer)).and_then(own)
 }
 
 /// The public columns of a statement (docs/protocol.md, section 8.1): for everything that is rounded, the power of two that a

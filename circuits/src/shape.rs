@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use crate::air::lookups::Lookup;
 use crate::air::Air;
-use crate::model::{Limbs, MatmulKind, ModelParams, MIN_ROWS_LOG};
+use crate::model::{Limbs, MatrixId, ModelParams, MIN_ROWS_LOG};
 use crate::sizes::Sizes;
 
 /// A kind of rows. Every operator names its own.
@@ -143,7 +143,7 @@ pub struct Instance {
 }
 
 /// The place of a matmul of a layer on the leading axis of a product.
-pub type Place = fn(&Sizes, MatmulKind, usize) -> Option<usize>;
+pub type Place = fn(&Sizes, MatrixId) -> Option<usize>;
 
 /// An axis of a part, cut into lanes of equal length that lie side by side as columns. Only as many lanes are committed
 /// as the model's real dimension needs, so that an axis need not be padded to a power of two.
@@ -257,9 +257,9 @@ impl Shape {
     }
 
     /// The product that a matmul of a layer belongs to, and its place on the product's leading axis.
-    pub fn product_of(&self, kind: MatmulKind, layer: usize) -> Option<(Product, usize)> {
+    pub fn product_of(&self, id: MatrixId) -> Option<(Product, usize)> {
         let mut own = self.products.iter();
-        own.find_map(|own| Some((own.product, own.weights?(&self.sizes, kind, layer)?)))
+        own.find_map(|own| Some((own.product, own.weights?(&self.sizes, id)?)))
     }
 
     /// log2 of the length of the leading axis of a part.

@@ -554,9 +554,7 @@ fn inspect(path: &Path) {
             .check()
             .expect("what can be opened has been checked");
         for matmul in checkpoint.config().matmuls() {
-            let tensor = checkpoint
-                .matrix(matmul.kind, matmul.layer)
-                .expect("a tensor that is there");
+            let tensor = checkpoint.matrix(matmul.id).expect("a tensor that is there");
             assert_eq!(tensor.len(), matmul.in_dim * matmul.out_dim);
             let _ = tensor.values();
         }

@@ -9,8 +9,8 @@
 use stwo::core::fields::m31::P;
 
 use crate::model::{
-    ByClass, ColumnNorms, LimbSet, Limbs, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, RowClass,
-    StreamShift, LAYER_KINDS,
+    ByClass, ColumnNorms, LimbSet, Limbs, MatmulKind, MatrixId, ModelConfig, ModelError, ModelParams, NormParams,
+    RowClass, StreamShift, LAYER_KINDS,
 };
 use crate::reranker::HEAD_LISTS;
 
@@ -105,9 +105,8 @@ pub(super) fn check_norms(params: &ModelParams, config: &ModelConfig) -> Result<
             expected: 0,
         });
     }
-    let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
-    let matmuls = layers.chain([(MatmulKind::Head, 0)]);
-    for ((kind, layer), norms) in matmuls.zip(&params.columns) {
+    for (id, norms) in config.listed_matrices().zip(&params.columns) {
+        let (kind, layer) = (id.kind(), id.layer());
         let (inputs, _) = config.dims(kind);
         let most = params.max_weight(kind);
         let (l1, square) = (u128::from(norms.l1), u128::from(norms.square));
@@ -184,7 +183,7 @@ impl ModelParams {
             MatmulKind::Embed | MatmulKind::Head => 0..1,
             _ => 0..self.layers.len(),
         };
-        one_if(layers.into_iter().all(|layer| self.fits(config, kind, layer)))
+        one_if(layers.into_iter().all(|layer| self.fits(config, kind.at(layer))))
     }
 
     /// In how many limbs the products of all norms are.
@@ -203,17 +202,18 @@ impl ModelParams {
     }
 
     /// Whether the matmul of a layer fits one limb.
-    fn fits(&self, config: &ModelConfig, kind: MatmulKind, layer: usize) -> bool {
+    fn fits(&self, config: &ModelConfig, id: MatrixId) -> bool {
+        let (kind, layer) = (id.kind(), id.layer());
         if kind == MatmulKind::Embed {
             // One product of a weight and `2^(8 + e)`: shifts are taken off by 8, as `floor(floor(x / 2^8) / 2^s)` is one floor.
             let rows = 1 + u128::from(config.positions);
             let bound = rows * (u128::from(self.max_weight(kind).unsigned_abs()) << self.embed_exponent.min(32));
             return self.updates(kind, &self.embed, |_, own| (bound, own));
         }
-        let (Some(norms), Some(at)) = (self.norms(kind, layer), self.layers.get(layer)) else {
+        let (Some(norms), Some(at)) = (self.norms(id), self.layers.get(layer)) else {
             return false;
         };
-        let largest = self.bias(kind, layer).iter().map(|b| b.unsigned_abs()).max();
+        let largest = self.bias(id).iter().map(|b| b.unsigned_abs()).max();
         let largest = u128::from(largest.unwrap_or(0));
         let update = |skip: ByClass<i8>| {
             move |class, own| {
@@ -240,7 +240,7 @@ impl ModelParams {
             MatmulKind::Embed | MatmulKind::Head => (&self.norm_final, &self.head),
         };
         let bound = normed_bound(config.hidden, self.normed_bits(norm), norms.square);
-        let mut channels = self.rounded_channels(kind, layer, shift);
+        let mut channels = self.rounded_channels(id, shift);
         channels.all(|(out, bias)| {
             let bound = bound + u128::from(bias.unsigned_abs());
             fits_one_limb(kind, bound, i32::from(shift.at(out)) + BASE)

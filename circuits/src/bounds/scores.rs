@@ -34,16 +34,16 @@ pub fn rotated_sum(head: &[u128]) -> u64 {
 /// What the absolute values of a rotated query of a layer add up to at most, in the head where that is most. Lists must have the
 /// lengths that they should, and shifts be in range.
 pub(super) fn query_sum(params: &ModelParams, config: &ModelConfig, layer: usize) -> u64 {
-    if let Some(norm) = params.head_norm(MatmulKind::Q, layer) {
+    if let Some(norm) = params.head_norm(MatmulKind::Q.at(layer)) {
         // The squares of a head times its reciprocal root add up to the bound of its norm, and no gain is above 1.
         let bound = norm_bound(config.head_dim, norm.scale).isqrt();
         return rotated_sum(&vec![rounded_bound(bound, u32::from(norm.shift) + 8); config.head_dim]);
     }
-    let (Some(at), Some(norms)) = (params.layers.get(layer), params.norms(MatmulKind::Q, layer)) else {
+    let (Some(at), Some(norms)) = (params.layers.get(layer), params.norms(MatmulKind::Q.at(layer))) else {
         return rotated_sum(&vec![MOST; config.head_dim]);
     };
     let bound = normed_bound(config.hidden, params.normed_bits(&at.norm_attn), norms.square);
-    let biases = params.bias(MatmulKind::Q, layer);
+    let biases = params.bias(MatmulKind::Q.at(layer));
     let of = |channel: usize| {
         let bias = biases.get(channel).map_or(0, |b| b.unsigned_abs());
         rounded_bound(bound + u128::from(bias), u32::from(at.q.at(channel)) + 8)

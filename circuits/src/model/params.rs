@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Activation, Maker, MatmulKind, ModelConfig, KINDS, LAYER_KINDS};
+use super::{Activation, Maker, MatmulKind, MatrixId, ModelConfig, KINDS, LAYER_KINDS};
 
 /// How quantised weights are stored: bytes per weight. How many bits of them a matrix uses is
 /// [`ModelParams::weight_bits`].
@@ -362,13 +362,13 @@ impl ModelParams {
     }
 
     /// Norms of the columns of a matrix; none of the embedding, and of what the model does not have.
-    pub fn norms(&self, kind: MatmulKind, layer: usize) -> Option<ColumnNorms> {
-        self.columns.get(self.place(kind, layer)?).copied()
+    pub fn norms(&self, id: MatrixId) -> Option<ColumnNorms> {
+        self.columns.get(self.place(id)?).copied()
     }
 
     /// The biases of a matrix; none of one that has none.
-    pub fn bias(&self, kind: MatmulKind, layer: usize) -> &[i32] {
-        let place = self.place(kind, layer);
+    pub fn bias(&self, id: MatrixId) -> &[i32] {
+        let place = self.place(id);
         place.and_then(|at| self.biases.get(at)).map_or(&[], Vec::as_slice)
     }
 
@@ -386,7 +386,7 @@ impl ModelParams {
     /// What the integers of an encoder's vector stand for, in units of `2^-logit_bits / (channels rows)`: each, less the mean of all that
     /// rounding has left, times the gain of its channel, and the bias once for each row that was added up.
     pub fn embedding(&self, vector: &[i32], rows: usize) -> Vec<i128> {
-        let (gains, biases) = (self.gain(2 * self.layers.len()), self.bias(MatmulKind::Head, 0));
+        let (gains, biases) = (self.gain(2 * self.layers.len()), self.bias(MatrixId::HEAD));
         let (width, rows) = (vector.len() as i128, rows as i128);
         let sum: i128 = vector.iter().map(|v| i128::from(*v)).sum();
         let channels = vector.iter().zip(gains).zip(biases);
@@ -399,17 +399,17 @@ impl ModelParams {
     /// Output channels of a matrix that may differ in shift or bias, with their biases; the first of them if none do.
     pub fn rounded_channels<'a>(
         &'a self,
-        kind: MatmulKind,
-        layer: usize,
+        id: MatrixId,
         shift: &ChannelShift,
     ) -> impl Iterator<Item = (usize, i32)> + 'a {
-        let bias = self.bias(kind, layer);
+        let bias = self.bias(id);
         let of = |out: usize| (out, bias.get(out).copied().unwrap_or(0));
         (0..shift.0.len().max(bias.len())).map(of)
     }
 
     /// Where the lists have a matrix.
-    fn place(&self, kind: MatmulKind, layer: usize) -> Option<usize> {
+    fn place(&self, id: MatrixId) -> Option<usize> {
+        let (kind, layer) = (id.kind(), id.layer());
         match LAYER_KINDS.iter().position(|k| *k == kind) {
             Some(at) if layer < self.layers.len() => Some(layer * LAYER_KINDS.len() + at),
             None if kind == MatmulKind::Head => Some(self.layers.len() * LAYER_KINDS.len()),
@@ -457,7 +457,8 @@ impl ModelParams {
     }
 
     /// The norm of the heads that a matmul makes; none where heads are not normed.
-    pub fn head_norm(&self, kind: MatmulKind, layer: usize) -> Option<&HeadNorm> {
+    pub fn head_norm(&self, id: MatrixId) -> Option<&HeadNorm> {
+        let (kind, layer) = (id.kind(), id.layer());
         self.layers.get(layer)?.head_norms.as_ref()?.of(kind)
     }
 

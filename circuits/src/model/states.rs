@@ -1,30 +1,30 @@
 //! The states of the residual stream, and what makes them.
 
-use super::{MatmulKind, ModelConfig};
+use super::{MatmulKind, MatrixId, ModelConfig};
 
 /// What makes a state of the residual stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maker {
     /// A matmul, with a layer: the embedding, or O or Down, whose output is added to a state, or, where it is normed before, is the
     /// state.
-    Matmul(MatmulKind, usize),
+    Matmul(MatrixId),
     /// The state before O or Down of a layer, to which its normed output is added.
-    Sum(MatmulKind, usize),
+    Sum(MatrixId),
 }
 
 impl Maker {
     /// Of a state, where what attention and MLP add is normed or not.
     pub(super) const fn of(state: usize, post_normed: bool) -> Self {
         let (step, is_sum) = match (state.checked_sub(1), post_normed) {
-            (None, _) => return Self::Matmul(MatmulKind::Embed, 0),
+            (None, _) => return Self::Matmul(MatrixId::EMBED),
             (Some(step), false) => (step, false),
             (Some(step), true) => (step / 2, step % 2 == 1),
         };
         let kind = if step % 2 == 0 { MatmulKind::O } else { MatmulKind::Down };
         if is_sum {
-            Self::Sum(kind, step / 2)
+            Self::Sum(kind.at(step / 2))
         } else {
-            Self::Matmul(kind, step / 2)
+            Self::Matmul(kind.at(step / 2))
         }
     }
 }

@@ -152,7 +152,7 @@ fn models_without_gates_have_nothing_of_them() {
         l.act = ByClass::both(0);
     });
     assert_eq!(params.check(&config), Ok(()));
-    assert_eq!(params.norms(MatmulKind::Gate, 1), Some(ColumnNorms::default()));
+    assert_eq!(params.norms(MatmulKind::Gate.at(1)), Some(ColumnNorms::default()));
     let limbs = params.limb_set(&config);
     assert_eq!(limbs.gate, limbs.up);
     let refused = |change: &dyn Fn(&mut ModelParams)| {

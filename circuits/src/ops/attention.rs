@@ -58,7 +58,7 @@ impl<K: Scalar> Operator<K> for Attention {
         let output = Instance {
             product: Product::ATT,
             variables: Some(shape.lead(Part::ATT) + p.q()),
-            weights: Some(|_, kind, layer| (kind == MatmulKind::O).then_some(layer)),
+            weights: Some(|_, id| (id.kind() == MatmulKind::O).then_some(id.layer())),
         };
         let values = Instance {
             product: Product::VALUE,

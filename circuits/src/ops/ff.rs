@@ -199,7 +199,7 @@ impl<K: Scalar> Operator<K> for Mlp {
         let product = Instance {
             product: Product::FF,
             variables: Some(lead + ff),
-            weights: Some(|_, kind, layer| (kind == MatmulKind::Down).then_some(layer)),
+            weights: Some(|_, id| (id.kind() == MatmulKind::Down).then_some(id.layer())),
         };
         let factors = Instance {
             product: Product::ACT,

@@ -210,7 +210,7 @@ impl<K: Scalar> Public<'_, K> {
     fn sum_of_norms(&self, own: &NormedHeads<'_, K>, value: &dyn Fn(&NormParams) -> K) -> K {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
         let sum = layers.fold(K::zero(), |sum, (l, weight)| {
-            let norm = self.params.head_norm(own.kind, l).map(HeadNorm::norm);
+            let norm = self.params.head_norm(own.kind.at(l)).map(HeadNorm::norm);
             sum + weight * norm.map_or(K::zero(), |norm| value(&norm))
         });
         sum * own.real().into_iter().fold(K::zero(), |sum, weight| sum + weight)
@@ -221,7 +221,7 @@ impl<K: Scalar> Public<'_, K> {
         let (part, rope) = (own.part, self.shape.rope(own.part));
         let layers = self.points.layer_weights(self.layers());
         let power = |(l, weight): (usize, &K)| {
-            let norm = self.params.head_norm(own.kind, l);
+            let norm = self.params.head_norm(own.kind.at(l));
             *weight * base(1 << norm.map_or(PADDED_EXPONENT, |norm| norm.shift).min(30))
         };
         let powers = padded(layers.iter().enumerate().map(power).collect(), self.lead(part));

@@ -6,7 +6,7 @@ use crate::air::lookups::{Linear, Lookup};
 use crate::air::{base, Air};
 use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::eq_table;
-use crate::model::{Limbs, MatmulKind};
+use crate::model::{Limbs, MatmulKind, MatrixId};
 use crate::rounding::Rounded;
 use crate::scalar::{Scalar, Source, Word};
 use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
@@ -91,7 +91,7 @@ impl<K: Scalar> Operator<K> for Choice {
         vec![Instance {
             product: Product::HEAD,
             variables: shape.has_logits().then_some(shape.padded.hidden),
-            weights: Some(|_, kind, _| (kind == MatmulKind::Head).then_some(0)),
+            weights: Some(|_, id| (id == MatrixId::HEAD).then_some(0)),
         }]
     }
 

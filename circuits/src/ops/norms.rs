@@ -10,7 +10,7 @@ use crate::air::lookups::{Linear, Lookup};
 use crate::air::{base, Air};
 use crate::claims::{Factor, Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
-use crate::model::{log_ceil, Limbs, MatmulKind, NormParams, RowClass};
+use crate::model::{log_ceil, Limbs, MatmulKind, MatrixId, NormParams, RowClass};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::semantics::{limbs, requantise};
@@ -211,11 +211,9 @@ impl<K: Scalar> Operator<K> for Norm {
             weights: None,
         };
         vec![
-            read(Product::NORM, Limbs::One, |sizes, kind, layer| {
-                state_of(sizes, kind, layer, Limbs::One)
-            }),
-            read(Product::NORM_LIMBS, Limbs::Two, |sizes, kind, layer| {
-                state_of(sizes, kind, layer, Limbs::Two)
+            read(Product::NORM, Limbs::One, |sizes, id| state_of(sizes, id, Limbs::One)),
+            read(Product::NORM_LIMBS, Limbs::Two, |sizes, id| {
+                state_of(sizes, id, Limbs::Two)
             }),
             entries(Product::SQUARE, lead + shape.token + p.hidden),
             entries(Product::ROOT, shape.lead(Part::NORMS) + shape.token + ROOT_FACTORS),
@@ -259,7 +257,8 @@ const NORMED: [MatmulKind; 5] = [
 ];
 
 /// The state that a matmul reads, if it reads a normed state in these limbs.
-fn state_of(sizes: &Sizes, kind: MatmulKind, layer: usize, limbs: Limbs) -> Option<usize> {
+fn state_of(sizes: &Sizes, id: MatrixId, limbs: Limbs) -> Option<usize> {
+    let (kind, layer) = (id.kind(), id.layer());
     let state = match kind {
         MatmulKind::Q | MatmulKind::K | MatmulKind::V => sizes.config.attention_state(layer),
         MatmulKind::Gate | MatmulKind::Up => sizes.config.mlp_state(layer),

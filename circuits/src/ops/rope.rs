@@ -248,7 +248,7 @@ fn shift<const KEYS: bool, const HALF: usize>(entry: &Entry<'_>) -> Option<u8> {
 /// The shift of the norm of the heads of a layer.
 fn norm_shift<const KEYS: bool>(entry: &Entry<'_>) -> Option<u8> {
     let kind = if KEYS { MatmulKind::K } else { MatmulKind::Q };
-    entry.params.head_norm(kind, entry.place[0]).map(|norm| norm.shift)
+    entry.params.head_norm(kind.at(entry.place[0])).map(|norm| norm.shift)
 }
 
 impl<K: Scalar> Operator<K> for Projected {
@@ -449,7 +449,7 @@ impl<K: Scalar> Public<'_, K> {
         let config = &self.shape.config;
         if config.head_norms {
             let of_layer = |l: usize| {
-                let gains = self.params.head_norm(kind, l).map_or(&[][..], |norm| &norm.gains);
+                let gains = self.params.head_norm(kind.at(l)).map_or(&[][..], |norm| &norm.gains);
                 let own = Weight::Sparse(layers.log_len(), vec![(l, layers.at(l))]);
                 (config.rotation(l), gains, own)
             };

@@ -8,7 +8,7 @@ use crate::air::{base, Air};
 use crate::chunk::{Boundary, INPUT_SHIFT};
 use crate::claims::{Factor, Group, Lazy, LinearClaim, Residual, Values, Weight};
 use crate::mle::{eq_table, index_eq};
-use crate::model::{log_ceil, ChannelShift, LimbSet, Limbs, Maker, MatmulKind, ModelParams, RowClass};
+use crate::model::{log_ceil, ChannelShift, LimbSet, Limbs, Maker, MatmulKind, MatrixId, ModelParams, RowClass};
 use crate::rounding::{Rounded, PADDED_EXPONENT};
 use crate::scalar::{Scalar, Source, Word};
 use crate::semantics::requantise;
@@ -48,10 +48,10 @@ impl<'a> Update<'a> {
         let before = state.checked_sub(1);
         let encoder = before.filter(|n| !params.norms_outputs() && !params.gain(*n).is_empty());
         let (shift, skip, added, normed) = match params.maker(state) {
-            Maker::Matmul(MatmulKind::Embed, _) => (&params.embed, None, None, None),
-            Maker::Matmul(kind, l) => {
-                let p = params.layers.get(l)?;
-                let (shift, skip) = match kind {
+            Maker::Matmul(MatrixId::EMBED) => (&params.embed, None, None, None),
+            Maker::Matmul(id) => {
+                let p = params.layers.get(id.layer())?;
+                let (shift, skip) = match id.kind() {
                     MatmulKind::O => (&p.o, p.skip_attn),
                     _ => (&p.down, p.skip_mlp),
                 };
@@ -63,13 +63,13 @@ impl<'a> Update<'a> {
                     },
                 }
             }
-            Maker::Sum(kind, l) => {
-                let p = params.layers.get(l)?;
-                let skip = match kind {
+            Maker::Sum(id) => {
+                let p = params.layers.get(id.layer())?;
+                let skip = match id.kind() {
                     MatmulKind::O => p.skip_attn,
                     _ => p.skip_mlp,
                 };
-                let sum = &p.post_norms.as_ref()?.of(kind).sum;
+                let sum = &p.post_norms.as_ref()?.of(id.kind()).sum;
                 (sum, Some(skip), Some(2), Some(1))
             }
         };
@@ -211,7 +211,7 @@ impl<K: Scalar> Operator<K> for Stream {
         vec![Instance {
             product: Product::EMBED,
             variables: shape.chunk.is_first().then_some(shape.padded.embed),
-            weights: Some(|_, kind, _| (kind == MatmulKind::Embed).then_some(0)),
+            weights: Some(|_, id| (id == MatrixId::EMBED).then_some(0)),
         }]
     }
 
@@ -253,10 +253,11 @@ impl<K: Scalar> Points<K> {
     /// Weight of what makes a state among the batched accumulators.
     pub fn maker_weight(&self, maker: Maker) -> K {
         match maker {
-            Maker::Matmul(kind, layer) => self.matmul_weight(kind, layer),
-            Maker::Sum(kind, layer) => {
+            Maker::Matmul(id) => self.matmul_weight(id),
+            Maker::Sum(id) => {
                 let [attention, mlp] = SUMS;
-                self.weight(if kind == MatmulKind::O { attention } else { mlp }) * index_eq(layer, &self.layer)
+                let number = if id.kind() == MatmulKind::O { attention } else { mlp };
+                self.weight(number) * index_eq(id.layer(), &self.layer)
             }
         }
     }

@@ -219,12 +219,12 @@ fn every_matmul_belongs_to_one_product() {
         let shape = Shape::with_limbs(&config, LimbSet::all(limbs), &Chunk::whole(2), 4);
         for m in shape.matmuls() {
             let places = shape.products().iter().filter_map(|own| {
-                let place = own.weights?(&shape, m.kind, m.layer)?;
+                let place = own.weights?(&shape, m.id)?;
                 Some((own.product, place))
             });
             let places: Vec<_> = places.collect();
-            assert_eq!(places.len(), 1, "{:?} of layer {}", m.kind, m.layer);
-            assert_eq!(shape.product_of(m.kind, m.layer), Some(places[0]));
+            assert_eq!(places.len(), 1, "{:?}", m.id);
+            assert_eq!(shape.product_of(m.id), Some(places[0]));
             assert!(places[0].0.exists(&shape));
         }
     }

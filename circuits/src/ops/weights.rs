@@ -76,7 +76,7 @@ impl<K: Scalar> Public<'_, K> {
         };
         let tables: Vec<_> = families.iter().map(|(product, _)| table(*product)).collect();
         for m in self.shape.matmuls() {
-            let Some((product, lead)) = self.shape.product_of(m.kind, m.layer) else {
+            let Some((product, lead)) = self.shape.product_of(m.id) else {
                 continue;
             };
             let mut own = families.iter().zip(&tables);
@@ -90,7 +90,7 @@ impl<K: Scalar> Public<'_, K> {
             let first = lead << (m.in_log - TILE_LOG);
             matrices.push(BandMatrix {
                 start: (m.first_tile >> log_band).saturating_sub(first_band),
-                factor: *family * self.points.matmul_weight(m.kind, m.layer),
+                factor: *family * self.points.matmul_weight(m.id),
                 inputs: table.iter().skip(first).take(m.in_blocks).copied().collect(),
                 outputs,
             });

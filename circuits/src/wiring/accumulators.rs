@@ -241,7 +241,7 @@ impl<K: Scalar> Public<'_, K> {
         values: &dyn Fn(&ChannelShift, Factor) -> Weight<K>,
     ) -> [Vec<Tensor<K>>; 2] {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
-        let shifts = layers.filter_map(|(l, weight)| Some((shift_of(self.params, kind, l)?, (l, weight))));
+        let shifts = layers.filter_map(|(l, weight)| Some((shift_of(self.params, kind.at(l))?, (l, weight))));
         let (mut powered, mut narrow) = (Vec::new(), Vec::new());
         for (shifts, layers) in alike(shifts) {
             let layers = Weight::Sparse(self.lead(part), layers);
@@ -286,12 +286,12 @@ impl<K: Scalar> Public<'_, K> {
         let outputs: K = eq_table(&points.output).into_iter().take(self.shape.outputs).sum();
         let mut sum = K::zero();
         for m in self.shape.matmuls() {
-            let bias = self.params.bias(m.kind, m.layer);
+            let bias = self.params.bias(m.id);
             if bias.is_empty() {
                 continue;
             }
             let weights = eq_table(points.out(m.out_log));
-            let limb = |bias: i32| match self.shape.limbs.of(m.kind) {
+            let limb = |bias: i32| match self.shape.limbs.of(m.id.kind()) {
                 Limbs::One => felt::<K>(bias.into()),
                 Limbs::Two => {
                     let (high, low) = bias_limbs(bias);
@@ -300,11 +300,15 @@ impl<K: Scalar> Public<'_, K> {
             };
             let terms = bias.iter().enumerate();
             let own = terms.fold(K::zero(), |sum, (out, b)| {
-                let weight = weights.get(config.pad_out(m.kind, out)).copied();
+                let weight = weights.get(config.pad_out(m.id.kind(), out)).copied();
                 sum + weight.unwrap_or_default() * limb(*b)
             });
-            let rows = if m.kind == MatmulKind::Head { outputs } else { K::one() };
-            sum += points.matmul_weight(m.kind, m.layer) * rows * own;
+            let rows = if m.id.kind() == MatmulKind::Head {
+                outputs
+            } else {
+                K::one()
+            };
+            sum += points.matmul_weight(m.id) * rows * own;
         }
         sum
     }

@@ -6,7 +6,7 @@ use stwo::core::fields::qm31::SecureField;
 
 use super::terms::power;
 use crate::mle::{eq_table, index_eq};
-use crate::model::{MatmulKind, LAYER_KINDS};
+use crate::model::{MatmulKind, MatrixId, LAYER_KINDS};
 use crate::shape::Shape;
 
 /// Random point of the accumulator and wire claims, drawn after the trace commitment.
@@ -110,7 +110,8 @@ impl<K: Scalar> Points<K> {
     }
 
     /// Weight of matmul `(kind, layer)` among the batched accumulators.
-    pub fn matmul_weight(&self, kind: MatmulKind, layer: usize) -> K {
+    pub fn matmul_weight(&self, id: MatrixId) -> K {
+        let (kind, layer) = (id.kind(), id.layer());
         let layered = LAYER_KINDS.contains(&kind);
         self.kind_weight(kind)
             * if layered {

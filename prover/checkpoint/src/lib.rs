@@ -22,7 +22,7 @@ mod tests;
 use std::ops::Range;
 use std::path::Path;
 
-use tessera_circuits::model::{MatmulKind, ModelConfig};
+use tessera_circuits::model::{MatmulKind, MatrixId, ModelConfig};
 
 pub use error::{CheckpointError, Unsupported};
 pub use gguf::{architectures as gguf_architectures, MAGIC as GGUF_MAGIC};
@@ -134,9 +134,10 @@ impl Checkpoint {
     /// A weight matrix, with the channels of Q and K in the order of the proof; [`orientation`] says how it is stored. The rows of
     /// positions have that of the first type of tokens added, where there are types; in rerankers of two types they follow once more, with
     /// the second.
-    pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Result<Tensor<'_>, CheckpointError> {
+    pub fn matrix(&self, id: MatrixId) -> Result<Tensor<'_>, CheckpointError> {
+        let kind = id.kind();
         let place = |parameter| (self.family.place)(self.config(), parameter);
-        let Place { tensor, fused } = place(Parameter::Matrix(kind, layer));
+        let Place { tensor, fused } = place(Parameter::Matrix(id.kind(), id.layer()));
         let tensor = self.tensor(&tensor)?;
         if kind == MatmulKind::Embed && self.config().positions {
             let Place { tensor: name, fused } = place(Parameter::Positions);
@@ -173,12 +174,13 @@ impl Checkpoint {
     }
 
     /// What is added to the outputs of a matrix, in the order of [`Checkpoint::matrix`]; `None` if nothing is.
-    pub fn bias(&self, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+    pub fn bias(&self, id: MatrixId) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let kind = id.kind();
         let (config, description) = (self.config(), &self.description);
         if !description.biases.contains(&kind) {
             return Ok(None);
         }
-        let Place { tensor, fused } = (self.family.place)(config, Parameter::Bias(kind, layer));
+        let Place { tensor, fused } = (self.family.place)(config, Parameter::Bias(id.kind(), id.layer()));
         let stored = self.values(&tensor)?;
         let rows = self.rows(kind, fused);
         Ok(Some(match rows {
@@ -220,12 +222,12 @@ impl Checkpoint {
 
     /// The gains of the norms of the heads of Q or K, in the order of the channels of a head as it is proved; `None` where heads are
     /// not normed.
-    pub fn head_gain(&self, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+    pub fn head_gain(&self, id: MatrixId) -> Result<Option<Vec<f32>>, CheckpointError> {
         let (config, pairs) = (self.config(), &self.description.pairs);
         if !config.head_norms {
             return Ok(None);
         }
-        let stored = self.gain(Parameter::HeadNorm(kind, layer))?;
+        let stored = self.gain(Parameter::HeadNorm(id.kind(), id.layer()))?;
         let channels = 0..config.head_dim;
         Ok(Some(
             channels.map(|x| stored[pairs.stored(x, config.head_dim)]).collect(),
@@ -233,7 +235,8 @@ impl Checkpoint {
     }
 
     /// The bias of the norm that a matrix reads; `None` if it reads none, or norms have none.
-    pub fn norm_bias(&self, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+    pub fn norm_bias(&self, id: MatrixId) -> Result<Option<Vec<f32>>, CheckpointError> {
+        let (kind, layer) = (id.kind(), id.layer());
         let reader = match kind {
             MatmulKind::Q | MatmulKind::K | MatmulKind::V => MatmulKind::Q,
             MatmulKind::Gate | MatmulKind::Up => MatmulKind::Up,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{MatmulKind, MatrixId};
 
 use super::config::HubConfig;
 use super::error::{CheckpointError, Unsupported};
@@ -18,8 +18,8 @@ pub const HEAD: &str = "lm_head.weight";
 
 /// Name of a weight matrix in most checkpoints, which messages use for all; its shape is `[out, in]`, except for the
 /// embedding, `[vocab, hidden]`.
-pub fn matmul_tensor(kind: MatmulKind, layer: usize) -> String {
-    families::name(Parameter::Matrix(kind, layer))
+pub fn matmul_tensor(id: MatrixId) -> String {
+    families::name(Parameter::Matrix(id.kind(), id.layer()))
 }
 
 /// Name of the gain of the norm before attention in most checkpoints.
@@ -28,8 +28,8 @@ pub fn attn_norm_tensor(layer: usize) -> String {
 }
 
 /// Name of the gain of the norms of the heads of Q or K in most checkpoints.
-pub fn head_norm_tensor(kind: MatmulKind, layer: usize) -> String {
-    families::name(Parameter::HeadNorm(kind, layer))
+pub fn head_norm_tensor(id: MatrixId) -> String {
+    families::name(Parameter::HeadNorm(id.kind(), id.layer()))
 }
 
 /// Name of the gain of the norm before the MLP in most checkpoints.
@@ -52,23 +52,24 @@ pub(super) fn needed(family: &Family, description: &Description) -> Vec<Needed> 
     let config = &description.config;
     let mut all: Vec<Parameter> = Vec::new();
     for m in config.matmuls() {
-        match m.kind {
+        let (kind, layer) = (m.id.kind(), m.id.layer());
+        match kind {
             MatmulKind::Head if description.tied => {}
-            _ => all.push(Parameter::Matrix(m.kind, m.layer)),
+            _ => all.push(Parameter::Matrix(kind, layer)),
         }
-        if description.biases.contains(&m.kind) {
-            all.push(Parameter::Bias(m.kind, m.layer));
+        if description.biases.contains(&kind) {
+            all.push(Parameter::Bias(kind, layer));
         }
-        if m.kind == MatmulKind::Down {
-            all.extend([Parameter::AttentionNorm(m.layer), Parameter::MlpNorm(m.layer)]);
+        if kind == MatmulKind::Down {
+            all.extend([Parameter::AttentionNorm(layer), Parameter::MlpNorm(layer)]);
             if config.norms_outputs() {
-                all.extend([MatmulKind::O, MatmulKind::Down].map(|kind| Parameter::PostNorm(kind, m.layer)));
+                all.extend([MatmulKind::O, MatmulKind::Down].map(|kind| Parameter::PostNorm(kind, layer)));
             }
             if config.head_norms {
-                all.extend([MatmulKind::Q, MatmulKind::K].map(|kind| Parameter::HeadNorm(kind, m.layer)));
+                all.extend([MatmulKind::Q, MatmulKind::K].map(|kind| Parameter::HeadNorm(kind, layer)));
             }
             if description.norm == Norm::Layer {
-                all.extend([MatmulKind::Q, MatmulKind::Up].map(|kind| Parameter::NormBias(kind, m.layer)));
+                all.extend([MatmulKind::Q, MatmulKind::Up].map(|kind| Parameter::NormBias(kind, layer)));
             }
         }
     }

@@ -18,7 +18,7 @@ impl FloatRun<'_> {
         let c = self.checkpoint.config();
         let hd = c.head_dim;
         let (q_width, kv_width) = (c.heads * hd, c.kv_heads * hd);
-        let mut q = self.matmul(y, MatmulKind::Q, l)?;
+        let mut q = self.matmul(y, MatmulKind::Q.at(l))?;
         let projected_q = self.norm_heads(&mut q, MatmulKind::Q, l)?;
         let factor = self.checkpoint.description().factors.attention as f32;
         // bfloat16 multiplies the scores instead, and rounds before and after.
@@ -36,9 +36,9 @@ impl FloatRun<'_> {
             }
         }
         let keep = observer.wants_scores();
-        let mut k = self.matmul(y, MatmulKind::K, l)?;
+        let mut k = self.matmul(y, MatmulKind::K.at(l))?;
         let projected_k = self.norm_heads(&mut k, MatmulKind::K, l)?;
-        let v = self.matmul(y, MatmulKind::V, l)?;
+        let v = self.matmul(y, MatmulKind::V.at(l))?;
         let mut out = vec![0.0; q.len()];
         let mut first = 0;
         for &rows in lengths {
@@ -81,7 +81,7 @@ impl FloatRun<'_> {
     /// Norms the heads of queries or keys, if they are normed, and returns what they were before.
     fn norm_heads(&self, heads: &mut Vec<f32>, kind: MatmulKind, l: usize) -> Result<Option<Vec<f32>>, FloatError> {
         let config = self.checkpoint.config();
-        let Some(mut gain) = self.checkpoint.head_gain(kind, l)? else {
+        let Some(mut gain) = self.checkpoint.head_gain(kind.at(l))? else {
             return Ok(None);
         };
         self.precision.store_here(&mut gain);

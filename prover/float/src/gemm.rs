@@ -159,7 +159,7 @@ mod tests {
             let checkpoint = Checkpoint::open(dir.path()).unwrap();
             for kind in [MatmulKind::Q, MatmulKind::Down, MatmulKind::Head, MatmulKind::Embed] {
                 let (inputs, outputs) = config.dims(kind);
-                let tensor = checkpoint.matrix(kind, 0).unwrap();
+                let tensor = checkpoint.matrix(kind.at(0)).unwrap();
                 let (w, orientation) = (tensor.values().unwrap(), checkpoint.orientation(kind));
                 let x: Vec<f32> = (0..29 * inputs)
                     .map(|_| rng.below(2000) as f32 / 1000.0 - 1.0)

@@ -11,7 +11,7 @@ mod reranker;
 use std::ops::Range;
 
 use rayon::prelude::*;
-use tessera_circuits::model::{Activation, MatmulKind};
+use tessera_circuits::model::{Activation, MatmulKind, MatrixId};
 use thiserror::Error;
 
 use crate::precision::Precision;
@@ -120,7 +120,7 @@ impl<'a> FloatModel<'a> {
 
     /// Starts to run token sequences, layer by layer.
     pub fn run(&self, sequences: &[&[u32]]) -> Result<FloatRun<'a>, FloatError> {
-        let embed = self.checkpoint.matrix(MatmulKind::Embed, 0)?;
+        let embed = self.checkpoint.matrix(MatrixId::EMBED)?;
         let factor = self.checkpoint.description().factors.embedding as f32;
         let config = self.checkpoint.config();
         let d = embed.width();
@@ -240,14 +240,14 @@ impl<'a> FloatRun<'a> {
         }
         let before = self.normalise(x);
         observer.observe(Site::NormAttn(l), &before);
-        let y = self.scale(before.clone(), Parameter::AttentionNorm(l), MatmulKind::Q, l)?;
+        let y = self.scale(before.clone(), Parameter::AttentionNorm(l), MatmulKind::Q.at(l))?;
         let (attends, reads) = (
             self.checkpoint.config().attention_state(l),
             self.checkpoint.config().states_per_layer(),
         );
         let attention = self.attention(l, &y, &group.lengths, observer)?;
         self.keep_normed(x, y);
-        let output = self.output_of(MatmulKind::O, l, &attention, attends + 1, observer)?;
+        let output = self.output_of(MatmulKind::O.at(l), &attention, attends + 1, observer)?;
         self.add(x, &output);
         self.observe_state(attends + reads / 2, x, observer);
         let y = match self.checkpoint.config().is_parallel() {
@@ -255,10 +255,10 @@ impl<'a> FloatRun<'a> {
             false => self.normalise(x),
         };
         observer.observe(Site::NormMlp(l), &y);
-        let y = self.scale(y, Parameter::MlpNorm(l), MatmulKind::Up, l)?;
+        let y = self.scale(y, Parameter::MlpNorm(l), MatmulKind::Up.at(l))?;
         let product = self.mlp(l, &y, observer)?;
         self.keep_normed(x, y);
-        let output = self.output_of(MatmulKind::Down, l, &product, attends + 3, observer)?;
+        let output = self.output_of(MatmulKind::Down.at(l), &product, attends + 3, observer)?;
         self.add(x, &output);
         self.observe_state(attends + reads, x, observer);
         Ok(())
@@ -267,18 +267,17 @@ impl<'a> FloatRun<'a> {
     /// What attention or MLP adds: the output of O or Down. Where that is normed before, it is shown as state `n`.
     fn output_of(
         &self,
-        kind: MatmulKind,
-        l: usize,
+        id: MatrixId,
         values: &[f32],
         n: usize,
         observer: &mut impl Observer,
     ) -> Result<Vec<f32>, FloatError> {
-        let output = self.matmul(values, kind, l)?;
+        let output = self.matmul(values, id)?;
         if !self.checkpoint.config().norms_outputs() {
             return Ok(output);
         }
         observer.observe(Site::Residual(n), &output);
-        self.scale(self.normalise(&output), Parameter::PostNorm(kind, l), kind, l)
+        self.scale(self.normalise(&output), Parameter::PostNorm(id.kind(), id.layer()), id)
     }
 
     /// Shows a state of the residual stream, of models with LayerNorm without its mean, which nothing reads.
@@ -357,7 +356,7 @@ impl<'a> FloatRun<'a> {
         observer.sequences(group.sequences());
         let y = self.normalise(&group.x);
         observer.observe(Site::NormFinal, &y);
-        self.scale(y, Parameter::FinalNorm, MatmulKind::Head, 0)
+        self.scale(y, Parameter::FinalNorm, MatrixId::HEAD)
     }
 
     /// A norm without gain and bias.
@@ -376,11 +375,11 @@ impl<'a> FloatRun<'a> {
     }
 
     /// Multiplies every row by a gain, and adds the bias of the norm that a matrix reads.
-    fn scale(&self, y: Vec<f32>, norm: Parameter, reader: MatmulKind, l: usize) -> Result<Vec<f32>, FloatError> {
+    fn scale(&self, y: Vec<f32>, norm: Parameter, reader: MatrixId) -> Result<Vec<f32>, FloatError> {
         let mut gain = self.checkpoint.gain(norm)?;
         self.precision.store_here(&mut gain);
         let mut y = scale(y, &gain);
-        if let Some(mut bias) = self.checkpoint.norm_bias(reader, l)? {
+        if let Some(mut bias) = self.checkpoint.norm_bias(reader)? {
             self.precision.store_here(&mut bias);
             let rows = y.chunks_exact_mut(bias.len());
             rows.for_each(|row| row.iter_mut().zip(&bias).for_each(|(v, b)| *v += b));
@@ -402,20 +401,20 @@ impl<'a> FloatRun<'a> {
     }
 
     fn outputs(&self, y: &[f32], outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
-        self.product(y, MatmulKind::Head, 0, outputs)
+        self.product(y, MatrixId::HEAD, outputs)
     }
 
-    fn matmul(&self, x: &[f32], kind: MatmulKind, l: usize) -> Result<Vec<f32>, FloatError> {
-        let (_, out_dim) = self.checkpoint.config().dims(kind);
-        self.product(x, kind, l, 0..out_dim)
+    fn matmul(&self, x: &[f32], id: MatrixId) -> Result<Vec<f32>, FloatError> {
+        let (_, out_dim) = self.checkpoint.config().dims(id.kind());
+        self.product(x, id, 0..out_dim)
     }
 
-    fn product(&self, x: &[f32], kind: MatmulKind, l: usize, outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
-        let (in_dim, _) = self.checkpoint.config().dims(kind);
-        let weights = self.checkpoint.matrix(kind, l)?;
-        let orientation = self.checkpoint.orientation(kind);
+    fn product(&self, x: &[f32], id: MatrixId, outputs: Range<usize>) -> Result<Vec<f32>, FloatError> {
+        let (in_dim, _) = self.checkpoint.config().dims(id.kind());
+        let weights = self.checkpoint.matrix(id)?;
+        let orientation = self.checkpoint.orientation(id.kind());
         let mut product = gemm::matmul(x, in_dim, &weights, orientation, outputs.clone(), self.precision)?;
-        if let Some(bias) = self.checkpoint.bias(kind, l)? {
+        if let Some(bias) = self.checkpoint.bias(id)? {
             let mut bias = bias[outputs.clone()].to_vec();
             self.precision.store_here(&mut bias);
             let rows = product.par_chunks_exact_mut(bias.len());
@@ -423,7 +422,7 @@ impl<'a> FloatRun<'a> {
             self.precision.store(&mut product);
         }
         let factors = &self.checkpoint.description().factors;
-        let factor = match kind {
+        let factor = match id.kind() {
             MatmulKind::O | MatmulKind::Down => factors.residual as f32,
             MatmulKind::Head => factors.logits as f32,
             _ => 1.0,
@@ -441,7 +440,7 @@ impl<'a> FloatRun<'a> {
     fn mlp(&self, l: usize, y: &[f32], observer: &mut impl Observer) -> Result<Vec<f32>, FloatError> {
         let gated = self.checkpoint.config().gated;
         let kind = if gated { MatmulKind::Gate } else { MatmulKind::Up };
-        let mut gate = self.matmul(y, kind, l)?;
+        let mut gate = self.matmul(y, kind.at(l))?;
         observer.observe(Site::Gate(l), &gate);
         let activation = self.checkpoint.description().activation;
         let values = gate.par_iter_mut().with_min_len(SMALL);
@@ -455,7 +454,7 @@ impl<'a> FloatRun<'a> {
             observer.observe(Site::Product(l), &gate);
             return Ok(gate);
         }
-        let up = self.matmul(y, MatmulKind::Up, l)?;
+        let up = self.matmul(y, MatmulKind::Up.at(l))?;
         observer.observe(Site::Up(l), &up);
         gate.iter_mut().zip(&up).for_each(|(g, u)| *g *= u);
         self.precision.store(&mut gate);

@@ -15,9 +15,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{
-    ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, LAYER_KINDS, TILE,
-};
+use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, WeightFormat, TILE};
 use tessera_circuits::semantics::{cap_table, exp_table, mlp_table, rope_angle};
 use thiserror::Error;
 
@@ -272,16 +270,14 @@ fn check_norms(
     norms: &[ColumnNorms],
 ) -> Result<(), ModelDirError> {
     // Also of those that the model has not, whose norms are 0.
-    let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
-    let matmuls = layers.chain([(MatmulKind::Head, 0)]);
-    let mut compared = matmuls.zip(norms).zip(&params.columns);
+    let mut compared = config.listed_matrices().zip(norms).zip(&params.columns);
     match compared.find(|((_, got), said)| got != said) {
         None => Ok(()),
-        Some((((kind, layer), got), said)) => Err(ModelDirError::Norms {
+        Some(((id, got), said)) => Err(ModelDirError::Norms {
             path: path.to_path_buf(),
-            matrix: match kind {
+            matrix: match id.kind() {
                 MatmulKind::Head => "the head".to_owned(),
-                _ => format!("matrix {kind:?} of layer {layer}"),
+                kind => format!("matrix {kind:?} of layer {}", id.layer()),
             },
             got: *got,
             said: *said,
@@ -305,7 +301,7 @@ pub fn check_weights(
     let mut end = 0;
     for m in config.matmuls() {
         let (inputs, outputs) = channels(config, &m);
-        let most = params.max_weight(m.kind);
+        let most = params.max_weight(m.id.kind());
         for tiles in cut(m.tiles(), CHECKED_TILES) {
             let start = end;
             end += tiles.len() * size;
@@ -432,9 +428,12 @@ mod tests {
         let mut tile = [0; TILE_WEIGHTS];
         for m in model.config.matmuls() {
             for (x, y) in [(0, 0), (m.in_dim - 1, m.out_dim - 1), (m.in_dim / 2, 1)] {
-                let (px, py) = (model.config.pad_in(m.kind, x), model.config.pad_out(m.kind, y));
+                let (px, py) = (
+                    model.config.pad_in(m.id.kind(), x),
+                    model.config.pad_out(m.id.kind(), y),
+                );
                 file.tile(m.first_tile + px / TILE * m.out_blocks + py / TILE, &mut tile);
-                assert_eq!(tile[px % TILE * TILE + py % TILE], model.weight(m.kind, m.layer, x, y));
+                assert_eq!(tile[px % TILE * TILE + py % TILE], model.weight(m.id, x, y));
             }
         }
     }

@@ -463,7 +463,7 @@ impl<'m> ForwardState<'m> {
         s: &ChannelShift,
         pass: &mut Pass<'_>,
     ) -> Result<(Acc, Vec<i16>), DeviceError> {
-        let acc = self.linear.matmul(self.model, kind, l, a, pass)?;
+        let acc = self.linear.matmul(self.model, kind.at(l), a, pass)?;
         let (inputs, outputs) = self.model.config.dims(kind);
         let counted = self.counted_here(a.len() / inputs);
         let (out, clipped) = requantise_acc(&acc, s, outputs, counted);
@@ -572,7 +572,7 @@ impl<'m> ForwardState<'m> {
         pass: &mut Pass<'_>,
     ) -> Result<(Option<Stream>, Stream), DeviceError> {
         let model = self.model;
-        let acc = self.linear.matmul(model, MatmulKind::Down, l, h, pass)?;
+        let acc = self.linear.matmul(model, MatmulKind::Down.at(l), h, pass)?;
         let norm = match l + 1 < model.config.layers {
             true => format!("layers.{}.norm_attn", l + 1),
             false => "norm_final".into(),

@@ -10,7 +10,7 @@ pub mod sample;
 pub mod tiles;
 pub mod weights;
 
-use tessera_circuits::model::{Matmul, MatmulKind, ModelConfig, ModelParams, TILE};
+use tessera_circuits::model::{Matmul, MatmulKind, MatrixId, ModelConfig, ModelParams, TILE};
 
 use self::tiles::TileSource;
 use self::weights::{channels, natural_index, PackedWeights};
@@ -46,7 +46,8 @@ impl QuantisedModel {
     }
 
     /// A matrix with its tiles.
-    pub fn matmul(&self, kind: MatmulKind, layer: usize) -> &Matmul {
+    pub fn matmul(&self, id: MatrixId) -> &Matmul {
+        let (kind, layer) = (id.kind(), id.layer());
         let kinds = self.config.layer_kinds();
         let at = match kinds.clone().position(|k| k == kind) {
             Some(at) => 1 + layer * kinds.count() + at,
@@ -57,16 +58,17 @@ impl QuantisedModel {
     }
 
     /// Weight from input channel `x` to output channel `out` (real indices).
-    pub fn weight(&self, kind: MatmulKind, layer: usize, x: usize, out: usize) -> i16 {
-        let m = self.matmul(kind, layer);
+    pub fn weight(&self, id: MatrixId, x: usize, out: usize) -> i16 {
+        let kind = id.kind();
+        let m = self.matmul(id);
         let (x, y) = (self.config.pad_in(kind, x), self.config.pad_out(kind, out));
         let t = m.first_tile + x / TILE * m.out_blocks + y / TILE;
         tiles::weight(self.params.format, self.weights.bytes(t..t + 1), x % TILE, y % TILE)
     }
 
     /// A whole matrix in real dimensions: `[vocab][hidden]` for the embedding, else `[out][in]`.
-    pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Vec<i16> {
-        let m = self.matmul(kind, layer);
+    pub fn matrix(&self, id: MatrixId) -> Vec<i16> {
+        let m = self.matmul(id);
         let (inputs, outputs) = channels(&self.config, m);
         let mut matrix = vec![0; m.in_dim * m.out_dim];
         let mut tile = [0; tiles::TILE_WEIGHTS];

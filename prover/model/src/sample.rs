@@ -2,8 +2,8 @@
 
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::model::{
-    max_weight, Activation, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind,
-    ModelConfig, ModelParams, NormParams, PostNorm, PostNorms, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    max_weight, Activation, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind, MatrixId,
+    ModelConfig, ModelParams, NormParams, PostNorm, PostNorms, StreamShift, WeightFormat, KINDS,
 };
 use tessera_circuits::reranker::{HEAD_BITS, HEAD_LISTS};
 use tessera_circuits::rounding::shift_of;
@@ -21,7 +21,7 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
     let mut params = random_params(&config, format, &mut rng);
     let mut weights = WeightsBuilder::new(&config, format);
     for m in config.matmuls() {
-        let max = params.max_weight(m.kind) as u64;
+        let max = params.max_weight(m.id.kind()) as u64;
         let weight = |_| (rng.below(2 * max + 1) as i64 - max as i64) as i16;
         weights.push(&(0..m.in_dim * m.out_dim).map(weight).collect::<Vec<i16>>());
     }
@@ -39,21 +39,20 @@ pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qua
 
 /// Biases of all matrices, as large as half of what their outputs are.
 fn random_biases(config: &ModelConfig, params: &ModelParams, rng: &mut SplitMix) -> Vec<Vec<i32>> {
-    let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
-    let of = |(kind, layer): (MatmulKind, usize)| {
+    let of = |id: MatrixId| {
         let own = ChannelShift(vec![6]);
-        let shift = match kind {
+        let shift = match id.kind() {
             MatmulKind::Head if !config.generates() => &own,
-            _ => shift_of(params, kind, layer).expect("a layer"),
+            _ => shift_of(params, id).expect("a layer"),
         };
         let bias = |out: usize| rng.below(2 << (18 + shift.at(out))) as i32 - (1 << (18 + shift.at(out)));
-        let outputs = match kind {
+        let outputs = match id.kind() {
             MatmulKind::Gate if !config.gated => 0,
-            _ => config.dims(kind).1,
+            kind => config.dims(kind).1,
         };
         (0..outputs).map(bias).collect()
     };
-    layers.chain([(MatmulKind::Head, 0)]).map(of).collect()
+    config.listed_matrices().map(of).collect()
 }
 
 /// Gains of the norms of an encoder, or of what attention and MLP add, with which what is added is as large as a state; of both signs.
@@ -92,8 +91,8 @@ fn random_head(config: &ModelConfig, rng: &mut SplitMix) -> [Vec<i32>; HEAD_LIST
 pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
     let mut model = random_model(config, format, seed);
     for m in model.config.matmuls() {
-        let max = model.params.max_weight(m.kind) as i16;
-        edit(&mut model, m.kind, m.layer, |matrix| {
+        let max = model.params.max_weight(m.id.kind()) as i16;
+        edit(&mut model, m.id, |matrix| {
             matrix.iter_mut().for_each(|w| *w = if *w < 0 { -max } else { max });
         });
     }
@@ -287,10 +286,10 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
 }
 
 /// Changes a matrix of a model, in natural order, and the norms of its columns.
-pub fn edit(model: &mut QuantisedModel, kind: MatmulKind, layer: usize, change: impl FnOnce(&mut Vec<i16>)) {
-    let mut matrix = model.matrix(kind, layer);
+pub fn edit(model: &mut QuantisedModel, id: MatrixId, change: impl FnOnce(&mut Vec<i16>)) {
+    let mut matrix = model.matrix(id);
     change(&mut matrix);
-    let (m, format) = (*model.matmul(kind, layer), model.params.format);
+    let (m, format) = (*model.matmul(id), model.params.format);
     let mut bytes = model.weights.all().to_vec();
     let size = tile_bytes(format);
     let tiles = &mut bytes[m.first_tile * size..][..m.tiles() * size];

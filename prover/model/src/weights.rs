@@ -129,14 +129,14 @@ fn padded_channels(blocks: usize, dim: usize, position: impl Fn(usize) -> usize)
 
 /// Real input and output channels by padded position.
 pub fn channels(config: &ModelConfig, m: &Matmul) -> (Vec<Option<usize>>, Vec<Option<usize>>) {
-    let inputs = padded_channels(m.in_blocks, m.in_dim, |x| config.pad_in(m.kind, x));
-    let outputs = padded_channels(m.out_blocks, m.out_dim, |y| config.pad_out(m.kind, y));
+    let inputs = padded_channels(m.in_blocks, m.in_dim, |x| config.pad_in(m.id.kind(), x));
+    let outputs = padded_channels(m.out_blocks, m.out_dim, |y| config.pad_out(m.id.kind(), y));
     (inputs, outputs)
 }
 
 /// Place of a weight in a matrix in natural order: `[vocab][hidden]` for the embedding, else `[out][in]`.
 pub const fn natural_index(m: &Matmul, x: usize, y: usize) -> usize {
-    match m.kind {
+    match m.id.kind() {
         MatmulKind::Embed => x * m.out_dim + y,
         _ => y * m.in_dim + x,
     }
@@ -207,7 +207,7 @@ impl ModelNorms {
             let m = *self.matmuls.last().expect("no more tiles than the model has");
             let own = (m.tiles() - self.tiles).min(bytes.len() / size);
             let (tiles, rest) = bytes.split_at(own * size);
-            if m.kind != MatmulKind::Embed {
+            if m.id.kind() != MatmulKind::Embed {
                 self.columns.resize(m.out_blocks, [ColumnNorms::default(); TILE]);
                 let start = self.tiles;
                 self.columns.par_iter_mut().enumerate().for_each(|(block, columns)| {
@@ -219,7 +219,7 @@ impl ModelNorms {
             self.tiles += own;
             bytes = rest;
             if self.tiles == m.tiles() {
-                self.end(m.kind);
+                self.end(m.id.kind());
             }
         }
     }
@@ -301,7 +301,7 @@ mod tests {
     fn by_definition(model: &QuantisedModel) -> Vec<ColumnNorms> {
         let matmuls = model.config.matmuls().into_iter().skip(1);
         let of = |m: Matmul| {
-            let matrix = model.matrix(m.kind, m.layer);
+            let matrix = model.matrix(m.id);
             let columns = matrix.chunks_exact(m.in_dim).map(|column| ColumnNorms {
                 l1: column.iter().map(|w| u64::from(w.unsigned_abs())).sum(),
                 square: column.iter().map(|w| u64::from(w.unsigned_abs()).pow(2)).sum(),
@@ -337,13 +337,16 @@ mod tests {
             let params = &model.params;
             assert_eq!(params.columns, params.clone().with_largest_norms(&model.config).columns);
             let inputs = model.config.hidden;
-            edit(&mut model, MatmulKind::Up, 1, |matrix| {
+            edit(&mut model, MatmulKind::Up.at(1), |matrix| {
                 matrix.fill(0);
                 matrix[..inputs].fill(-2);
                 matrix[3 * inputs] = 30;
             });
             let (l1, square) = (2 * inputs as u64, 900);
-            assert_eq!(model.params.norms(MatmulKind::Up, 1), Some(ColumnNorms { l1, square }));
+            assert_eq!(
+                model.params.norms(MatmulKind::Up.at(1)),
+                Some(ColumnNorms { l1, square })
+            );
             assert_eq!(model.params.columns, by_definition(&model));
         }
     }

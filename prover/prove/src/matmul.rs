@@ -244,17 +244,12 @@ impl Factors<'_> {
         let (log_band, first) = (self.opened.log_band(), self.opened.bands().start);
         let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
         for m in self.public.shape.matmuls() {
-            let Some((_, lead)) = self
-                .public
-                .shape
-                .product_of(m.kind, m.layer)
-                .filter(|own| own.0 == product)
-            else {
+            let Some((_, lead)) = self.public.shape.product_of(m.id).filter(|own| own.0 == product) else {
                 continue;
             };
             let point = self.public.points.out(m.out_log);
             let blocks = eq_table(&point[..point.len() - (log_band + TILE_LOG) as usize]);
-            let weight = self.public.points.matmul_weight(m.kind, m.layer);
+            let weight = self.public.points.matmul_weight(m.id);
             let row_bands = m.out_blocks >> log_band;
             let factors: Vec<K> = blocks.iter().take(row_bands).map(|e| weight * *e).collect();
             let own = (m.first_tile >> log_band) - first;

@@ -13,7 +13,7 @@ use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::requant;
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::gains::Gains;
-use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, ModelParams, RowClass};
+use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, MatrixId, ModelParams, RowClass};
 use tessera_circuits::ops::stream::Update;
 use tessera_circuits::ops::{ff, logits, stream};
 use tessera_circuits::rounding::{pow_column, shift_of, PADDED_EXPONENT};
@@ -294,12 +294,12 @@ impl Source<'_> {
 
     fn pows(&self, kind: MatmulKind, log: u32) -> Vec<Vec<u32>> {
         (0..self.shape.config.layers)
-            .map(|l| pow_column(&self.shape.config, kind, self.shift(kind, l), log))
+            .map(|l| pow_column(&self.shape.config, kind, self.shift(kind.at(l)), log))
             .collect()
     }
 
-    fn shift(&self, kind: MatmulKind, layer: usize) -> &ChannelShift {
-        shift_of(self.params, kind, layer).expect("the layer exists")
+    fn shift(&self, id: MatrixId) -> &ChannelShift {
+        shift_of(self.params, id).expect("the layer exists")
     }
 
     fn stream(&self) -> (Vec<Column>, Vec<Clip>) {

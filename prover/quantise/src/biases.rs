@@ -4,26 +4,26 @@ use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 use tessera_circuits::bounds::MAX_BIAS;
-use tessera_circuits::model::{MatmulKind, ModelConfig, LAYER_KINDS};
+use tessera_circuits::model::{MatmulKind, MatrixId, ModelConfig};
 
 use super::rotation::Rotation;
 use tessera_checkpoint::families::{Norm, Parameter};
 use tessera_checkpoint::{Checkpoint, CheckpointError, Orientation};
 
 /// Float biases of matrices that have some, with the factors that their weights have.
-pub(super) type Biases = BTreeMap<(MatmulKind, usize), Vec<f64>>;
+pub(super) type Biases = BTreeMap<MatrixId, Vec<f64>>;
 
 /// What is added to the outputs of a matrix, if something is: turned with the residual stream, if that is rotated.
 pub(super) fn folded(
     checkpoint: &Checkpoint,
-    kind: MatmulKind,
-    layer: usize,
+    id: MatrixId,
     rotation: Option<&Rotation>,
 ) -> Result<Option<Vec<f64>>, CheckpointError> {
-    let stored = checkpoint.bias(kind, layer)?;
-    let of_norm = match added(checkpoint, kind, layer)? {
+    let (kind, layer) = (id.kind(), id.layer());
+    let stored = checkpoint.bias(id)?;
+    let of_norm = match added(checkpoint, id)? {
         Some(bias) => Some(bias.into_iter().map(f64::from).collect()),
-        None => read(checkpoint, kind, layer)?,
+        None => read(checkpoint, id)?,
     };
     if stored.is_none() && of_norm.is_none() {
         return Ok(None);
@@ -53,16 +53,17 @@ pub(super) fn folded(
 }
 
 /// What a matrix makes of the bias of the norm that it reads, if that has one.
-fn read(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f64>>, CheckpointError> {
-    let bias = checkpoint.norm_bias(kind, layer)?;
-    bias.map(|bias| product(checkpoint, kind, layer, &bias)).transpose()
+fn read(checkpoint: &Checkpoint, id: MatrixId) -> Result<Option<Vec<f64>>, CheckpointError> {
+    let bias = checkpoint.norm_bias(id)?;
+    bias.map(|bias| product(checkpoint, id, &bias)).transpose()
 }
 
 /// Where sums are normed, the bias of the normed state to which a matrix adds.
-fn added(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Result<Option<Vec<f32>>, CheckpointError> {
+fn added(checkpoint: &Checkpoint, id: MatrixId) -> Result<Option<Vec<f32>>, CheckpointError> {
+    let (kind, layer) = (id.kind(), id.layer());
     match kind {
-        MatmulKind::O if checkpoint.config().sums_first() => checkpoint.norm_bias(MatmulKind::Q, layer),
-        MatmulKind::Down if checkpoint.config().sums_first() => checkpoint.norm_bias(MatmulKind::Up, layer),
+        MatmulKind::O if checkpoint.config().sums_first() => checkpoint.norm_bias(MatmulKind::Q.at(layer)),
+        MatmulKind::Down if checkpoint.config().sums_first() => checkpoint.norm_bias(MatmulKind::Up.at(layer)),
         _ => Ok(None),
     }
 }
@@ -79,13 +80,14 @@ pub(super) fn norms(checkpoint: &Checkpoint) -> Result<(Vec<Vec<f64>>, Vec<f64>)
     let gains = norms
         .map(|norm| checkpoint.gain(norm).map(wide))
         .collect::<Result<_, _>>()?;
-    let last = checkpoint.norm_bias(MatmulKind::Head, 0)?;
+    let last = checkpoint.norm_bias(MatrixId::HEAD)?;
     Ok((gains, last.map_or_else(|| vec![0.0; config.hidden], wide)))
 }
 
 /// What a matrix makes of the bias of a norm.
-fn product(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize, bias: &[f32]) -> Result<Vec<f64>, CheckpointError> {
-    let matrix = checkpoint.matrix(kind, layer)?;
+fn product(checkpoint: &Checkpoint, id: MatrixId, bias: &[f32]) -> Result<Vec<f64>, CheckpointError> {
+    let kind = id.kind();
+    let matrix = checkpoint.matrix(id)?;
     let width = matrix.width();
     let read = |row: usize| {
         let mut values = vec![0.0; width];
@@ -125,22 +127,17 @@ pub(super) fn most_bits(bias: f64) -> i32 {
 }
 
 /// The biases in units of accumulators, of which `bits` gives the fractional bits: in the order of the key.
-pub(super) fn integers(
-    config: &ModelConfig,
-    biases: &Biases,
-    bits: impl Fn(MatmulKind, usize, usize) -> i32,
-) -> Vec<Vec<i32>> {
+pub(super) fn integers(config: &ModelConfig, biases: &Biases, bits: impl Fn(MatrixId, usize) -> i32) -> Vec<Vec<i32>> {
     if biases.is_empty() {
         return Vec::new();
     }
-    let layers = (0..config.layers).flat_map(|layer| LAYER_KINDS.map(|kind| (kind, layer)));
-    let of = |(kind, layer): (MatmulKind, usize)| {
-        let channels = biases.get(&(kind, layer)).into_iter().flatten().enumerate();
+    let of = |id: MatrixId| {
+        let channels = biases.get(&id).into_iter().flatten().enumerate();
         let integer = |(out, bias): (usize, &f64)| {
-            let unit = f64::from(bits(kind, layer, out)).exp2();
+            let unit = f64::from(bits(id, out)).exp2();
             (bias * unit).round() as i32
         };
         channels.map(integer).collect()
     };
-    layers.chain([(MatmulKind::Head, 0)]).map(of).collect()
+    config.listed_matrices().map(of).collect()
 }

@@ -4,7 +4,7 @@ mod maxima;
 mod observer;
 mod sequences;
 
-use tessera_circuits::model::{LeadingRows, MatmulKind, RowClass};
+use tessera_circuits::model::{LeadingRows, MatmulKind, MatrixId, RowClass};
 
 use maxima::{add_squares, grow_each, mean_square, row_max};
 pub(super) use observer::Calibration;
@@ -205,7 +205,8 @@ pub(super) struct Ranges {
 
 impl Ranges {
     /// What was seen of the norm that a matmul reads.
-    pub fn normed(&self, kind: MatmulKind, layer: usize) -> &NormRange {
+    pub fn normed(&self, id: MatrixId) -> &NormRange {
+        let (kind, layer) = (id.kind(), id.layer());
         match (kind, self.layers.get(layer)) {
             (MatmulKind::Q | MatmulKind::K | MatmulKind::V, Some(layer)) => &layer.norm_attn,
             (MatmulKind::Gate | MatmulKind::Up, Some(layer)) => &layer.norm_mlp,

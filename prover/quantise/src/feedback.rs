@@ -13,7 +13,7 @@ use std::simd::num::SimdFloat;
 use std::simd::{f32x16, StdFloat};
 
 use rayon::prelude::*;
-use tessera_circuits::model::{Maker, MatmulKind, ModelConfig, WeightFormat, TILE};
+use tessera_circuits::model::{Maker, MatmulKind, MatrixId, ModelConfig, WeightFormat, TILE};
 
 use super::rotation::{Rotation, Turned};
 use super::rounding::{rounded, unit, SIMD_LANES};
@@ -415,9 +415,12 @@ impl Observer for Inputs<'_> {
             Site::Product(l) => self.keep(Input::Product, &products[l], values),
             Site::NormFinal => self.keep(Input::NormFinal, &normed[config.states() - 1], values),
             Site::Residual(n) => match self.config.maker(n) {
-                Maker::Matmul(MatmulKind::O, _) => self.weigh(Input::Attention, values),
-                Maker::Matmul(MatmulKind::Down, _) => self.weigh(Input::Product, values),
-                Maker::Matmul(..) | Maker::Sum(..) => {}
+                Maker::Matmul(id) => match id.kind() {
+                    MatmulKind::O => self.weigh(Input::Attention, values),
+                    MatmulKind::Down => self.weigh(Input::Product, values),
+                    _ => {}
+                },
+                Maker::Sum(_) => {}
             },
             _ => {}
         }
@@ -478,7 +481,8 @@ impl<'a> Feedback<'a> {
     }
 
     /// The factors of a matmul, none if errors are not fed back in it. Layers must be asked for in order.
-    pub fn factors(&mut self, kind: MatmulKind, layer: usize) -> Result<&[Factor], QuantiseError> {
+    pub fn factors(&mut self, id: MatrixId) -> Result<&[Factor], QuantiseError> {
+        let (kind, layer) = (id.kind(), id.layer());
         let Some(input) = Input::of(kind).filter(|input| self.inputs.widths.contains_key(input)) else {
             return Ok(&[]);
         };

@@ -8,7 +8,7 @@ mod matrix;
 mod sums;
 mod tally;
 
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{MatmulKind, MatrixId};
 
 use super::rotation::Rotation;
 use tessera_checkpoint::families::{Norm, Parameter};
@@ -26,17 +26,17 @@ impl<'a> Folded<'a> {
     /// matrix here, once for each axis that has some.
     pub fn new(
         checkpoint: &'a Checkpoint,
-        kind: MatmulKind,
-        layer: usize,
+        id: MatrixId,
         rotation: Option<&'a Rotation>,
     ) -> Result<Self, CheckpointError> {
+        let kind = id.kind();
         let rows = match checkpoint.orientation(kind) {
             Orientation::InputsFirst => Axis::Inputs,
             Orientation::OutputsFirst => Axis::Outputs,
         };
-        let norm = norm_before(kind, layer);
+        let norm = norm_before(id);
         let writes = norm.is_none();
-        let mut folded = Self::stored(checkpoint.matrix(kind, layer)?, rows);
+        let mut folded = Self::stored(checkpoint.matrix(id)?, rows);
         // A norm that takes the mean off the stream does not see a mean in what is written to the stream.
         if writes && checkpoint.description().norm != Norm::Rms {
             let means = folded.means(Axis::Inputs)?;
@@ -50,7 +50,7 @@ impl<'a> Folded<'a> {
             let means = folded.means(Axis::Outputs)?;
             folded.fold(Axis::Outputs, Operation::Subtract(means));
         }
-        if let Some(factors) = output_factors(checkpoint, kind, layer) {
+        if let Some(factors) = output_factors(checkpoint, id) {
             folded.fold(Axis::Outputs, Operation::Multiply(factors));
         }
         if let Some(rotation) = rotation {
@@ -69,7 +69,8 @@ impl<'a> Folded<'a> {
 }
 
 /// The gain of the norm that a matrix reads; `None` of matrices that read no norm, which write to the residual stream.
-fn norm_before(kind: MatmulKind, layer: usize) -> Option<Parameter> {
+fn norm_before(id: MatrixId) -> Option<Parameter> {
+    let (kind, layer) = (id.kind(), id.layer());
     match kind {
         MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(Parameter::AttentionNorm(layer)),
         MatmulKind::Gate | MatmulKind::Up => Some(Parameter::MlpNorm(layer)),
@@ -93,7 +94,8 @@ fn input_factors(
 }
 
 /// The factors of the output channels of Q, where the rotation of pairs has a factor; `None` elsewhere.
-fn output_factors(checkpoint: &Checkpoint, kind: MatmulKind, layer: usize) -> Option<Vec<f32>> {
+fn output_factors(checkpoint: &Checkpoint, id: MatrixId) -> Option<Vec<f32>> {
+    let (kind, layer) = (id.kind(), id.layer());
     let head = match kind {
         MatmulKind::Q => checkpoint.description().of_queries(layer)?,
         _ => return None,

@@ -27,7 +27,7 @@ pub mod vectors;
 mod writer;
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::model::{MatmulKind, ModelConfig, ModelParams};
+use tessera_circuits::model::{MatrixId, ModelConfig, ModelParams};
 
 pub use logits::{compare_logits, negative_log_likelihood, Fidelity};
 
@@ -106,9 +106,7 @@ pub fn quantise(
     params.check(config)?;
     report.tokens = texts.iter().map(|ids| ids.len()).sum();
     let order = config.matmuls();
-    let bits = order
-        .iter()
-        .map(|m| bits.remove(&(m.kind, m.layer)).unwrap_or_default());
+    let bits = order.iter().map(|m| bits.remove(&m.id).unwrap_or_default());
     Ok(Quantisation {
         options: *options,
         params,
@@ -143,9 +141,9 @@ fn calibrated(source: Source<'_>, texts: &[&[u32]]) -> Result<(Ranges, Weights),
         run(&mut text_run, &mut calibration)?;
         calibration.expect(Set::Heads, &heads);
         run(&mut head_run, &mut calibration)?;
-        for kind in config.layer_kinds() {
-            let matrix = source.matrix(kind, layer)?;
-            weights.read(source, (kind, layer), &matrix, calibration.ranges())?;
+        for id in config.layer_kinds().map(|kind| kind.at(layer)) {
+            let matrix = source.matrix(id)?;
+            weights.read(source, id, &matrix, calibration.ranges())?;
         }
     }
     calibration.expect(Set::Texts, texts);
@@ -159,12 +157,12 @@ fn calibrated(source: Source<'_>, texts: &[&[u32]]) -> Result<(Ranges, Weights),
     };
     observed.map_err(QuantiseError::of)?;
     if config.generates() {
-        let head = source.matrix(MatmulKind::Head, 0)?;
-        weights.read(source, (MatmulKind::Head, 0), &head, calibration.ranges())?;
+        let head = source.matrix(MatrixId::HEAD)?;
+        weights.read(source, MatrixId::HEAD, &head, calibration.ranges())?;
     }
     weights.read_gains(checkpoint)?;
-    let embedding = source.matrix(MatmulKind::Embed, 0)?;
-    weights.read(source, (MatmulKind::Embed, 0), &embedding, calibration.ranges())?;
+    let embedding = source.matrix(MatrixId::EMBED)?;
+    weights.read(source, MatrixId::EMBED, &embedding, calibration.ranges())?;
     let first = texts.first().and_then(|ids| ids.first().copied());
     let first = first.filter(|token| texts.iter().all(|ids| ids.first() == Some(token)));
     let ranges = calibration.finish(&embedding, config, first)?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::iter::repeat;
 
 use tessera_circuits::bounds::{fits_one_limb, most_shift, normed_bound, ONE_LIMB_NORM};
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::MatrixId;
 
 use super::options::MIN_SHIFT;
 
@@ -18,12 +18,12 @@ const LOWERED_TO: i32 = 10;
 const LEAST_NORM_BITS: i32 = 8;
 
 /// Sums of squares of the columns of a float matrix.
-pub(super) type Squares = BTreeMap<(MatmulKind, usize), Vec<f64>>;
+pub(super) type Squares = BTreeMap<MatrixId, Vec<f64>>;
 
 /// A matmul that reads the output of a norm.
 #[derive(Clone, Copy)]
 pub(super) struct Reader<'a> {
-    pub kind: MatmulKind,
+    pub id: MatrixId,
     pub hidden: usize,
     /// Fractional bits of its output, and how many fewer they are by channel, if they are.
     pub output: i32,
@@ -58,13 +58,13 @@ impl Reader<'_> {
     /// there are none.
     fn channel(&self, input: i32, output: i32, own: i32, (square, bias): (f64, f64)) -> i32 {
         let least = output - input + BASE + MIN_SHIFT;
-        let most = own.min(output - input + most_shift(self.kind));
+        let most = own.min(output - input + most_shift(self.id.kind()));
         let fits = |bits: &i32| {
             // Rounding moves no weight by more than one unit, on average.
             let norm = square.sqrt() * f64::from(*bits).exp2() + (self.hidden as f64).sqrt();
             let bias = (bias.abs() * f64::from(input + *bits).exp2()).ceil() as u128;
             let bound = normed_bound(self.hidden, input, (norm * norm).ceil() as u64).saturating_add(bias);
-            fits_one_limb(self.kind, bound, most_shift(self.kind))
+            fits_one_limb(self.id.kind(), bound, most_shift(self.id.kind()))
         };
         (least..=most).rev().find(fits).unwrap_or(own)
     }
@@ -109,13 +109,14 @@ pub(super) fn norm_bits(readers: &[Reader<'_>], own: i32) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tessera_circuits::model::MatmulKind;
 
     const HIDDEN: usize = 576;
 
     /// A reader with an output of 12 bits.
-    fn reader<'a>(kind: MatmulKind, weights: &'a [i32], squares: &'a [f64]) -> Reader<'a> {
+    fn reader<'a>(id: MatrixId, weights: &'a [i32], squares: &'a [f64]) -> Reader<'a> {
         Reader {
-            kind,
+            id,
             hidden: HIDDEN,
             output: 12,
             exponents: &[],
@@ -130,16 +131,16 @@ mod tests {
     fn a_channel_gives_up_bits_where_its_own_shift_or_bound_asks_for_it() {
         // With 10 bits of input the shift is the bits minus 2: 13, 15, 17. The square of the last column is large.
         let (weights, squares) = ([15, 17, 19, 17], [0.01, 0.01, 0.001, 1.5]);
-        let up = reader(MatmulKind::Up, &weights, &squares);
+        let up = reader(MatmulKind::Up.at(0), &weights, &squares);
         assert_eq!(up.bits(10).collect::<Vec<_>>(), [15, 16, 16, 15]);
         let bound = |bits: i32| normed_bound(HIDDEN, 10, (1.5 * f64::from(2 * bits).exp2()) as u64);
         assert!(fits_one_limb(MatmulKind::Up, bound(15), 14) && !fits_one_limb(MatmulKind::Up, bound(16), 14));
         // Logits have one bit less.
-        let head = reader(MatmulKind::Head, &weights, &squares);
+        let head = reader(MatrixId::HEAD, &weights, &squares);
         assert_eq!(head.bits(10).collect::<Vec<_>>(), [15, 15, 15, 15]);
         // What fits with no shift stays as it is: two limbs lose nothing.
         let long = [1e12; 4];
-        let up = reader(MatmulKind::Up, &weights, &long);
+        let up = reader(MatmulKind::Up.at(0), &weights, &long);
         assert_eq!(up.bits(10).collect::<Vec<_>>(), weights);
     }
 
@@ -147,7 +148,7 @@ mod tests {
     #[test]
     fn a_norm_gives_up_bits_where_that_makes_less_noise() {
         let squares = [0.01; 3];
-        let bits = |weights: &[i32; 3], own| norm_bits(&[reader(MatmulKind::Up, weights, &squares)], own);
+        let bits = |weights: &[i32; 3], own| norm_bits(&[reader(MatmulKind::Up.at(0), weights, &squares)], own);
         assert_eq!(bits(&[19; 3], 12), 10);
         assert_eq!(bits(&[14; 3], 12), 12);
         // One bit less would leave an output without its smallest shift.

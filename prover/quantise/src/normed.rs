@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::MatrixId;
 
 use super::calibrate::NormRange;
 use super::folded::{squares, Axis, BestBits, Folded, InUnits, Noise, NoiseGains};
@@ -14,7 +14,7 @@ use super::options::MIN_SHIFT;
 use tessera_checkpoint::CheckpointError;
 
 /// By matrix that reads a norm, what exponents of its inputs follow from; none of matrices that need no exponents.
-pub(super) type NormReaders = BTreeMap<(MatmulKind, usize), NormReader>;
+pub(super) type NormReaders = BTreeMap<MatrixId, NormReader>;
 
 /// Bits of the channels without exponent that are tried.
 const TRIED: std::ops::RangeInclusive<i32> = 11..=14;
@@ -123,24 +123,24 @@ pub(super) struct Normed {
     /// Fractional bits of the channels without exponent.
     pub bits: i32,
     pub exponents: Vec<u8>,
-    /// The matrices that read the norm, as kind and layer, and which of the bits that were tried are theirs.
-    readers: Vec<(MatmulKind, usize, usize)>,
+    /// The matrices that read the norm, and which of the bits that were tried are theirs.
+    readers: Vec<(MatrixId, usize)>,
 }
 
 impl Normed {
     /// The bits and exponents with the least noise at all readers, if they are worth it: without exponents the norm has `own` bits. `allowed`
     /// says which have shifts.
     pub fn choose(
-        (readers, all): (&[(usize, Reader<'_>)], &NormReaders),
+        (readers, all): (&[Reader<'_>], &NormReaders),
         units: ChannelUnits<'_>,
         own: i32,
         allowed: impl Fn(i32, &[u8]) -> bool,
     ) -> Option<Self> {
         let range = units.range;
-        let own_weights: Option<Vec<_>> = readers.iter().map(|(layer, r)| all.get(&(r.kind, *layer))).collect();
+        let own_weights: Option<Vec<_>> = readers.iter().map(|r| all.get(&r.id)).collect();
         let weights = own_weights.filter(|own| !own.is_empty())?;
         let flat = readers.iter().zip(&weights);
-        let flat: f64 = flat.map(|((_, r), w)| w.noise((own, &[]), range, r.bits(own))).sum();
+        let flat: f64 = flat.map(|(r, w)| w.noise((own, &[]), range, r.bits(own))).sum();
         let mut best = (WORTH * flat, None);
         for (i, bits) in TRIED.enumerate() {
             let exponents = units.exponents(bits);
@@ -149,7 +149,7 @@ impl Normed {
             }
             let mut noise = 0.0;
             let mut keeps = true;
-            for ((_, reader), weights) in readers.iter().zip(&weights) {
+            for (reader, weights) in readers.iter().zip(&weights) {
                 let (own, squares) = &weights.tried[i];
                 let reader = Reader {
                     weights: own,
@@ -160,7 +160,7 @@ impl Normed {
                 noise += weights.noise((bits, &exponents), range, reader.bits(bits));
             }
             if keeps && noise < best.0 {
-                let readers = readers.iter().map(|(layer, r)| (r.kind, *layer, i)).collect();
+                let readers = readers.iter().map(|r| (r.id, i)).collect();
                 best = (
                     noise,
                     Some(Self {
@@ -175,17 +175,12 @@ impl Normed {
     }
 
     /// Gives the readers the weights that they have with these exponents.
-    pub fn apply(
-        &self,
-        all: &mut NormReaders,
-        weights: &mut BTreeMap<(MatmulKind, usize), Vec<i32>>,
-        squares: &mut Squares,
-    ) {
-        for (kind, layer, i) in &self.readers {
-            if let Some(mut reader) = all.remove(&(*kind, *layer)) {
+    pub fn apply(&self, all: &mut NormReaders, weights: &mut BTreeMap<MatrixId, Vec<i32>>, squares: &mut Squares) {
+        for (id, i) in &self.readers {
+            if let Some(mut reader) = all.remove(id) {
                 let (own, own_squares) = reader.tried.swap_remove(*i);
-                weights.insert((*kind, *layer), own);
-                squares.insert((*kind, *layer), own_squares);
+                weights.insert(*id, own);
+                squares.insert(*id, own_squares);
             }
         }
     }
@@ -194,9 +189,10 @@ impl Normed {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tessera_circuits::model::MatmulKind;
 
     const HIDDEN: usize = 64;
-    const KEY: (MatmulKind, usize) = (MatmulKind::Up, 0);
+    const KEY: MatrixId = MatmulKind::Up.at(0);
 
     fn units(range: &NormRange) -> ChannelUnits<'_> {
         ChannelUnits {
@@ -243,7 +239,7 @@ mod tests {
         let (range, all) = norm(weight);
         let (weights, squares) = (vec![18; 2], vec![0.1; 2]);
         let reader = Reader {
-            kind: KEY.0,
+            id: KEY,
             hidden: HIDDEN,
             // Weights keep all of their bits with it: no total shift is above 15 up to 13 bits of the norm.
             output: 16,
@@ -252,7 +248,7 @@ mod tests {
             squares: &squares,
             biases: &[],
         };
-        Normed::choose((&[(0, reader)], &all), units(&range), 11, allowed)
+        Normed::choose((&[reader], &all), units(&range), 11, allowed)
     }
 
     /// Channels have room for twice what was seen, but for no more than a norm can give, and what first rows have.

@@ -20,7 +20,7 @@
 
 use std::collections::BTreeMap;
 
-use tessera_circuits::model::{MatmulKind, ModelParams};
+use tessera_circuits::model::{MatrixId, ModelParams};
 
 use super::limbs::Squares;
 use super::CalibrationReport;
@@ -45,7 +45,7 @@ pub(super) use given::{Gains, Given, Readers};
 pub(super) use limits::gate_bits;
 
 /// Fractional bits of weights, one per output channel.
-pub(super) type WeightBits = BTreeMap<(MatmulKind, usize), Vec<i32>>;
+pub(super) type WeightBits = BTreeMap<MatrixId, Vec<i32>>;
 
 /// The weights as scales see them.
 pub(super) struct WeightScales {

@@ -1,6 +1,6 @@
 //! What set-up reads of a checkpoint before it chooses scales.
 
-use tessera_circuits::model::{max_weight, MatmulKind, ModelConfig, WeightFormat};
+use tessera_circuits::model::{max_weight, MatmulKind, MatrixId, ModelConfig, WeightFormat};
 
 use super::biases::{self, Biases};
 use super::calibrate::Ranges;
@@ -27,8 +27,8 @@ pub(super) struct Source<'a> {
 
 impl<'a> Source<'a> {
     /// A matrix with what is folded into it.
-    pub fn matrix(&self, kind: MatmulKind, layer: usize) -> Result<Folded<'a>, QuantiseError> {
-        Ok(Folded::new(self.checkpoint, kind, layer, self.rotation)?)
+    pub fn matrix(&self, id: MatrixId) -> Result<Folded<'a>, QuantiseError> {
+        Ok(Folded::new(self.checkpoint, id, self.rotation)?)
     }
 
     /// Bits of the integers of a kind's weights.
@@ -52,18 +52,18 @@ impl<'a> Source<'a> {
             return Ok(readers);
         }
         let matmuls = config.matmuls().into_iter();
-        for m in matmuls.filter(|m| read_state(config, m.kind, m.layer).is_some()) {
+        for m in matmuls.filter(|m| read_state(config, m.id).is_some()) {
             let units = ChannelUnits {
-                range: ranges.normed(m.kind, m.layer),
+                range: ranges.normed(m.id),
                 stream: exponents,
                 headroom: options.headroom,
             };
             if !units.may_differ() {
                 continue;
             }
-            let (bits, matrix) = (self.bits(m.kind), self.matrix(m.kind, m.layer)?);
+            let (bits, matrix) = (self.bits(m.id.kind()), self.matrix(m.id)?);
             let own = NormReader::new(&matrix, units, (max_weight(bits), bits <= options.feedback_bits))?;
-            readers.insert((m.kind, m.layer), own);
+            readers.insert(m.id, own);
         }
         Ok(readers)
     }
@@ -99,13 +99,14 @@ impl Weights {
     pub fn read(
         &mut self,
         source: Source<'_>,
-        (kind, layer): (MatmulKind, usize),
+        id: MatrixId,
         matrix: &Folded<'_>,
         ranges: &Ranges,
     ) -> Result<(), QuantiseError> {
+        let (kind, layer) = (id.kind(), id.layer());
         let config = source.checkpoint.config();
         let max = max_weight(source.bits(kind));
-        let state = read_state(config, kind, layer);
+        let state = read_state(config, id);
         let of_reader = state.map(|_| (squares(Axis::Inputs, |_| 1.0), squares(Axis::Outputs, |_| 1.0)));
         // Without gates, channels share a table.
         let has_exponents = kind == MatmulKind::Down && source.has_spare_bits() && config.gated;
@@ -114,18 +115,18 @@ impl Weights {
             .flatten();
         let of_down = products.as_ref().map(Products::tally);
         let (bits, (squares, down)) = matrix.tally((BestBits { max }, (of_reader, of_down)))?;
-        self.scales.bits.insert((kind, layer), bits);
+        self.scales.bits.insert(id, bits);
         if let (Some(state), Some((inputs, outputs))) = (state, squares) {
             add_reader(&mut self.readers[state], inputs);
-            self.scales.squares.insert((kind, layer), outputs);
+            self.scales.squares.insert(id, outputs);
         }
         if kind == MatmulKind::Down {
             let down = products.zip(down);
             self.down
                 .push(down.map(|(products, own)| DownWeights::new(products, own, max)));
         }
-        if let Some(own) = biases::folded(source.checkpoint, kind, layer, source.rotation)? {
-            self.biases.insert((kind, layer), own);
+        if let Some(own) = biases::folded(source.checkpoint, id, source.rotation)? {
+            self.biases.insert(id, own);
         }
         matrix.release();
         source.progress.advance(1);
@@ -136,7 +137,7 @@ impl Weights {
     pub fn read_gains(&mut self, checkpoint: &Checkpoint) -> Result<(), QuantiseError> {
         let (states, last) = biases::norms(checkpoint)?;
         if !checkpoint.config().generates() {
-            self.biases.insert((MatmulKind::Head, 0), last);
+            self.biases.insert(MatrixId::HEAD, last);
         }
         self.gains = Gains {
             states,
@@ -151,15 +152,18 @@ impl Weights {
 /// heads are not normed.
 fn head_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f64>; 2]>, QuantiseError> {
     let config = checkpoint.config();
-    let of = |kind, layer| {
-        let gains = checkpoint.head_gain(kind, layer)?.unwrap_or_default();
+    let of = |id| {
+        let gains = checkpoint.head_gain(id)?.unwrap_or_default();
         Ok::<Vec<f64>, QuantiseError>(gains.into_iter().map(f64::from).collect())
     };
     let layers = (0..config.layers).filter(|_| config.head_norms);
     let gains = layers.map(|layer| {
         let factors = checkpoint.description().of_gains(layer);
-        let queries = of(MatmulKind::Q, layer)?.into_iter().zip(factors);
-        Ok([queries.map(|(gain, f)| gain * f).collect(), of(MatmulKind::K, layer)?])
+        let queries = of(MatmulKind::Q.at(layer))?.into_iter().zip(factors);
+        Ok([
+            queries.map(|(gain, f)| gain * f).collect(),
+            of(MatmulKind::K.at(layer))?,
+        ])
     });
     gains.collect()
 }
@@ -174,7 +178,8 @@ fn post_gains(checkpoint: &Checkpoint) -> Result<Vec<[Vec<f32>; 2]>, QuantiseErr
 }
 
 /// The state of the residual stream that a matmul reads, through a norm.
-pub(super) fn read_state(config: &ModelConfig, kind: MatmulKind, layer: usize) -> Option<usize> {
+pub(super) fn read_state(config: &ModelConfig, id: MatrixId) -> Option<usize> {
+    let (kind, layer) = (id.kind(), id.layer());
     match kind {
         MatmulKind::Q | MatmulKind::K | MatmulKind::V => Some(config.attention_state(layer)),
         MatmulKind::Gate | MatmulKind::Up => Some(config.mlp_state(layer)),

@@ -3,8 +3,9 @@ mod weights;
 use std::path::Path;
 
 use tempfile::TempDir;
-use tessera_circuits::model::Limbs;
-use tessera_circuits::model::{ChannelShift, LeadingRows, ModelParams, RowClass, StreamShift, WeightFormat};
+use tessera_circuits::model::{
+    ChannelShift, LeadingRows, Limbs, MatmulKind, ModelParams, RowClass, StreamShift, WeightFormat,
+};
 
 use super::*;
 use crate::folded::{Axis, Folded};
@@ -156,8 +157,8 @@ fn matrices_turn_with_the_stream() {
     let rotation = Rotation::new(config.hidden);
     let mut rng = SplitMix(3);
     for m in config.matmuls() {
-        let dims = config.dims(m.kind);
-        let matrix = |rotation| entries(&Folded::new(&checkpoint, m.kind, m.layer, rotation).unwrap(), dims);
+        let dims = config.dims(m.id.kind());
+        let matrix = |rotation| entries(&Folded::new(&checkpoint, m.id, rotation).unwrap(), dims);
         let product = |x: &[f32], entries: &[f32]| -> Vec<f32> {
             let output = |out: usize| {
                 x.iter()
@@ -170,18 +171,18 @@ fn matrices_turn_with_the_stream() {
         let (plain, turned) = (matrix(None), matrix(Some(&rotation)));
         let mut input: Vec<f32> = (0..dims.0).map(|_| rng.below(2001) as f32 / 1000.0 - 1.0).collect();
         let mut expected = product(&input, &plain);
-        match read_state(&config, m.kind, m.layer) {
+        match read_state(&config, m.id) {
             Some(_) => rotation.turn(&mut input),
             None => rotation.turn(&mut expected),
         }
         let got = product(&input, &turned);
         let largest = expected.iter().fold(0.0f32, |l, v| l.max(v.abs()));
-        assert!(largest > 0.0 && plain != turned, "{:?}", m.kind);
+        assert!(largest > 0.0 && plain != turned, "{:?}", m.id.kind());
         for (got, expected) in got.iter().zip(&expected) {
             assert!(
                 (got - expected).abs() < 1e-4 * largest,
                 "{:?}: {got} {expected}",
-                m.kind
+                m.id.kind()
             );
         }
     }
@@ -263,15 +264,17 @@ fn massive() -> (TempDir, Checkpoint) {
             gain[mark] = if norm.contains("0.post") { 1.0 } else { 0.0 };
         });
     }
-    edit(dir.path(), &matmul_tensor(MatmulKind::O, 0), |o| row(o, mark, 128, 0.0));
+    edit(dir.path(), &matmul_tensor(MatmulKind::O.at(0)), |o| {
+        row(o, mark, 128, 0.0)
+    });
     for kind in [MatmulKind::Gate, MatmulKind::Up] {
-        edit(dir.path(), &matmul_tensor(kind, 0), |w| {
+        edit(dir.path(), &matmul_tensor(kind.at(0)), |w| {
             w.chunks_exact_mut(hidden).for_each(|row| row[mark] = 0.0);
             row(w, neuron, hidden, 0.0);
             w[neuron * hidden + mark] = 5.0;
         });
     }
-    edit(dir.path(), &matmul_tensor(MatmulKind::Down, 0), |down| {
+    edit(dir.path(), &matmul_tensor(MatmulKind::Down.at(0)), |down| {
         down.chunks_exact_mut(ff).for_each(|row| row[neuron] = 0.0);
         down[massive * ff + neuron] = 8.0;
     });
@@ -329,10 +332,10 @@ fn a_large_channel_of_the_product_costs_the_others_nothing() {
     }
     let (hidden, ff, neuron, layer) = (128, 384, 7, 1);
     // In float nothing changes.
-    edit(dir.path(), &matmul_tensor(MatmulKind::Up, layer), |up| {
+    edit(dir.path(), &matmul_tensor(MatmulKind::Up.at(layer)), |up| {
         up[neuron * hidden..][..hidden].iter_mut().for_each(|w| *w *= 64.0);
     });
-    edit(dir.path(), &matmul_tensor(MatmulKind::Down, layer), |down| {
+    edit(dir.path(), &matmul_tensor(MatmulKind::Down.at(layer)), |down| {
         down.iter_mut().skip(neuron).step_by(ff).for_each(|w| *w /= 64.0);
     });
     let checkpoint = Checkpoint::open(dir.path()).unwrap();
@@ -506,7 +509,7 @@ fn wide_matmuls_get_fewer_bits() {
     let ids = [random_ids(&config, 8, 1)];
     let (model, _) = quantised(&checkpoint, Strategy::Auto, &ids).unwrap();
     assert_in_range(&config, &model.params);
-    let largest = model.matrix(MatmulKind::Down, 0).iter().map(|w| w.abs()).max();
+    let largest = model.matrix(MatmulKind::Down.at(0)).iter().map(|w| w.abs()).max();
     assert!((512..=1023).contains(&largest.unwrap()));
 }
 

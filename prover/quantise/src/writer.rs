@@ -57,15 +57,15 @@ impl Quantisation {
             [&self.products, &self.normed],
         )?;
         for (m, bits) in checkpoint.config().matmuls().iter().zip(&self.bits) {
-            let max = self.params.max_weight(m.kind);
+            let max = self.params.max_weight(m.id.kind());
             let factors = match &mut feedback {
-                Some(feedback) => feedback.factors(m.kind, m.layer)?,
+                Some(feedback) => feedback.factors(m.id)?,
                 None => &[],
             };
-            let mut weights = Folded::new(checkpoint, m.kind, m.layer, rotation.as_ref())?;
-            if m.kind == MatmulKind::Down {
-                weights = weights.in_units(&self.products[m.layer]);
-            } else if let Some(state) = read_state(checkpoint.config(), m.kind, m.layer) {
+            let mut weights = Folded::new(checkpoint, m.id, rotation.as_ref())?;
+            if m.id.kind() == MatmulKind::Down {
+                weights = weights.in_units(&self.products[m.id.layer()]);
+            } else if let Some(state) = read_state(checkpoint.config(), m.id) {
                 weights = weights.in_units(&self.normed[state]);
             }
             let matrix = Matrix::new(checkpoint.config(), m, weights, (format, max), bits, factors);
@@ -91,7 +91,7 @@ impl Quantisation {
     fn fed_back(&self, config: &ModelConfig) -> Vec<MatmulKind> {
         let size = tile_bytes(self.params.format);
         let fits = |kind: MatmulKind| {
-            let mut matmuls = config.matmuls().into_iter().filter(|m| m.kind == kind);
+            let mut matmuls = config.matmuls().into_iter().filter(|m| m.id.kind() == kind);
             matmuls.all(|m| m.tiles() * size <= LARGEST_MATRIX)
         };
         let few = |kind: &MatmulKind| bits_of(&self.params.weight_bits, *kind) <= self.options.feedback_bits;

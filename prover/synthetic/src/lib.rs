@@ -193,22 +193,22 @@ fn tensors(config: &ModelConfig, seed: u64, layout: Layout) -> Result<Tensors, S
         Ok::<(), SynthError>(())
     };
     for m in config.matmuls() {
-        let (rows, columns) = if m.kind == MatmulKind::Embed {
+        let (rows, columns) = if m.id.kind() == MatmulKind::Embed {
             (m.in_dim, m.out_dim)
         } else {
             (m.out_dim, m.in_dim)
         };
-        let spread = match m.kind {
+        let spread = match m.id.kind() {
             MatmulKind::Embed => 0.1,
             // Deep models keep the residual stream bounded by small updates.
             MatmulKind::O | MatmulKind::Down => 0.5 / (2.0 * config.layers as f64 * m.in_dim as f64).sqrt(),
             _ => 1.0 / (m.in_dim as f64).sqrt(),
         };
         let values = matrix(&mut rng, rows, columns, spread);
-        let name = match (m.kind, layout.tied) {
+        let name = match (m.id.kind(), layout.tied) {
             (MatmulKind::Embed, Some(name)) => name.to_string(),
             (MatmulKind::Head, Some(_)) => continue,
-            _ => matmul_tensor(m.kind, m.layer),
+            _ => matmul_tensor(m.id),
         };
         add(&name, vec![rows, columns], &values)?;
     }
@@ -217,7 +217,8 @@ fn tensors(config: &ModelConfig, seed: u64, layout: Layout) -> Result<Tensors, S
         let gain: Vec<f64> = (0..config.hidden).map(|_| (0.3 * normal(&mut rng)).exp()).collect();
         add(&name, vec![config.hidden], &gain)?;
     }
-    let heads = (0..config.layers).flat_map(|l| [MatmulKind::Q, MatmulKind::K].map(|kind| head_norm_tensor(kind, l)));
+    let heads =
+        (0..config.layers).flat_map(|l| [MatmulKind::Q, MatmulKind::K].map(|kind| head_norm_tensor(kind.at(l))));
     for name in heads.filter(|_| config.head_norms) {
         let gain: Vec<f64> = (0..config.head_dim).map(|_| (0.3 * normal(&mut rng)).exp()).collect();
         add(&name, vec![config.head_dim], &gain)?;

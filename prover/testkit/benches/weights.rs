@@ -7,7 +7,7 @@ use tessera_prover::opening::params_for;
 
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat, TILE_LOG};
+use tessera_circuits::model::{MatrixId, ModelConfig, WeightFormat, TILE_LOG};
 use tessera_kernels::weights::Isa;
 use tessera_model::forward::ForwardState;
 use tessera_model::tiles::{planes, tile_bytes, TileSource};
@@ -142,7 +142,7 @@ fn bench(format: WeightFormat, bytes: usize) {
     let both = [pass_1[0] + pass_2[0], pass_1[1] + pass_2[1]];
     report("both passes", size, count, both, plain);
 
-    let embedding = model.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(format);
+    let embedding = model.matmul(MatrixId::EMBED).tiles() * tile_bytes(format);
     let read = size - embedding;
     let scaled = plain.map(|t| t * read as f64 / size as f64);
     for tokens in [1, 2, 4, 16, 64] {

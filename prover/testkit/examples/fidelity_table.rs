@@ -73,11 +73,11 @@ fn limbs(model: &QuantisedModel) -> String {
     let two: Vec<_> = kinds.filter(|k| params.limbs(config, *k) == Limbs::Two).collect();
     let norms = params.norm_limbs(config);
     let mut text = format!("two limbs {two:?}, norms {norms:?}");
-    let mut add = |kind, matmuls: Vec<(&NormParams, &ChannelShift)>| {
+    let mut add = |kind: MatmulKind, matmuls: Vec<(&NormParams, &ChannelShift)>| {
         let (mut total, mut bound, mut bits) = (0, 0.0f64, Vec::new());
         for (layer, (norm, shift)) in matmuls.into_iter().enumerate() {
             let output = params.normed_bits(norm);
-            let square = params.norms(kind, layer).map_or(0, |n| n.square);
+            let square = params.norms(kind.at(layer)).map_or(0, |n| n.square);
             bound = bound.max((normed_bound(config.hidden, output, square) as f64).log2());
             total = total.max(8 + shift.0.iter().copied().max().unwrap_or(0));
             bits.push((output, norm.scale));

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 use tempfile::TempDir;
 use tessera_checkpoint::{tensors, Checkpoint, CheckpointError};
-use tessera_circuits::model::{Blocks, MatmulKind, Output, Pooling};
+use tessera_circuits::model::{Blocks, MatrixId, Output, Pooling};
 use tessera_float::{Blind, FloatModel};
 use tessera_model::forward::{ForwardError, ForwardState};
 use tessera_model::generate::{generate, GenerateError, GenerateOptions};
@@ -140,7 +140,7 @@ fn positions_begin_after_those_of_padding() {
         let (_dir, checkpoint) = written(&case.config);
         let config = checkpoint.config();
         assert_eq!(config.context + skipped, 44, "{name}");
-        let rows = checkpoint.matrix(MatmulKind::Embed, 0).expect("an embedding");
+        let rows = checkpoint.matrix(MatrixId::EMBED).expect("an embedding");
         let mut first = vec![0.0; config.hidden];
         rows.read(config.vocab * config.hidden, &mut first).expect("a row");
         let stored = checkpoint

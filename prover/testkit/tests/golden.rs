@@ -41,7 +41,7 @@ fn digest(values: impl IntoIterator<Item = i16>) -> String {
 
 fn weights(model: &QuantisedModel) -> String {
     let matmuls = model.config.matmuls();
-    digest(matmuls.iter().flat_map(|m| model.matrix(m.kind, m.layer)))
+    digest(matmuls.iter().flat_map(|m| model.matrix(m.id)))
 }
 
 fn compute() -> Golden {

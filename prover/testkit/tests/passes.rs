@@ -41,7 +41,7 @@ fn streamed_weights_give_the_same_proof() {
         let bytes = model.quantised.weights.all().to_vec();
         let residency = Residency::Window { bytes: MIB };
         model.quantised.weights = mapped(&dir.path().join("weights"), format, &bytes, residency);
-        let size = |kind| (model.quantised.matmul(kind, 0).tiles() * tile_bytes(format)) as u64;
+        let size = |kind: MatmulKind| (model.quantised.matmul(kind.at(0)).tiles() * tile_bytes(format)) as u64;
         let all = bytes.len() as u64;
         let pass = all - size(MatmulKind::Embed);
         for (tokens, kept) in tokens.into_iter().zip(&kept) {

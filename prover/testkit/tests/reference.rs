@@ -19,15 +19,15 @@ fn tile(model: &QuantisedModel, m: &Matmul, b: usize, c: usize) -> Vec<i16> {
     let config = &model.config;
     let mut values = vec![0; TILE * TILE];
     for x in (0..m.in_dim)
-        .map(|x| (x, config.pad_in(m.kind, x)))
+        .map(|x| (x, config.pad_in(m.id.kind(), x)))
         .filter(|(_, at)| at / TILE == b)
     {
         for y in (0..m.out_dim)
-            .map(|y| (y, config.pad_out(m.kind, y)))
+            .map(|y| (y, config.pad_out(m.id.kind(), y)))
             .filter(|(_, at)| at / TILE == c)
         {
             let (inner, outer) = (x.1 % TILE, y.1 % TILE);
-            values[outer / 4 * 4 * TILE + inner * 4 + outer % 4] = model.weight(m.kind, m.layer, x.0, y.0);
+            values[outer / 4 * 4 * TILE + inner * 4 + outer % 4] = model.weight(m.id, x.0, y.0);
         }
     }
     values

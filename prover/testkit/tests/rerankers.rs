@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tessera::model::Model;
 use tessera::setup::{setup, SetupOptions};
 use tessera_checkpoint::{tensors, Checkpoint, CheckpointError};
-use tessera_circuits::model::{MatmulKind, Reranker, WeightFormat};
+use tessera_circuits::model::{MatmulKind, MatrixId, Reranker, WeightFormat};
 use tessera_float::{Blind, FloatModel};
 use tessera_model::forward::ForwardState;
 use tessera_model::QuantisedModel;
@@ -135,10 +135,7 @@ fn types_of_tokens_change_the_scores() {
     let (first, last) = (scores.next().expect("a pair"), scores.next_back().expect("a pair"));
     assert!((first - last).abs() > 0.01, "{first} {last}");
     // The rows of the second type follow those of the first, and differ by what a type adds.
-    let (config, rows) = (
-        checkpoint.config(),
-        checkpoint.matrix(MatmulKind::Embed, 0).expect("rows"),
-    );
+    let (config, rows) = (checkpoint.config(), checkpoint.matrix(MatrixId::EMBED).expect("rows"));
     let types = checkpoint
         .values("model.embeddings.token_type_embeddings.weight")
         .expect("types");

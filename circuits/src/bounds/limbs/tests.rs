@@ -354,14 +354,10 @@ fn every_matrix_has_its_own_norms() {
     let named = own.columns.iter_mut().enumerate();
     named.for_each(|(i, norms)| norms.l1 = i as u64);
     let matmuls = config.matmuls().into_iter().skip(1);
-    let found: Vec<_> = matmuls.map(|m| own.norms(m.kind, m.layer).map(|n| n.l1)).collect();
+    let found: Vec<_> = matmuls.map(|m| own.norms(m.id).map(|n| n.l1)).collect();
     assert_eq!(found, (0..15).map(Some).collect::<Vec<_>>());
-    for (kind, layer) in [
-        (MatmulKind::Embed, 0),
-        (MatmulKind::Q, 2),
-        (MatmulKind::Down, usize::MAX),
-    ] {
-        assert_eq!(own.norms(kind, layer), None);
+    for id in [MatrixId::EMBED, MatmulKind::Q.at(2), MatmulKind::Down.at(usize::MAX)] {
+        assert_eq!(own.norms(id), None);
     }
 }
 

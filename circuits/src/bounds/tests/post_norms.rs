@@ -159,10 +159,10 @@ fn sums_are_below_the_bounds_of_two_limbs() {
 #[test]
 fn makers_of_states() {
     let all: Vec<Maker> = (0..config().states()).map(|n| config().maker(n)).collect();
-    let mut expected = vec![Maker::Matmul(MatmulKind::Embed, 0)];
+    let mut expected = vec![Maker::Matmul(MatrixId::EMBED)];
     for l in 0..2 {
         for kind in [MatmulKind::O, MatmulKind::Down] {
-            expected.extend([Maker::Matmul(kind, l), Maker::Sum(kind, l)]);
+            expected.extend([Maker::Matmul(kind.at(l)), Maker::Sum(kind.at(l))]);
         }
     }
     assert_eq!(all, expected);

@@ -68,8 +68,8 @@ fn queries_and_keys_have_the_order_of_the_hub_wherever_they_are_read() {
     let (_dir, hub, gguf) = small(F32);
     let own = opened(&gguf).unwrap();
     for kind in [MatmulKind::Q, MatmulKind::K] {
-        let expected = hub.matrix(kind, 1).unwrap().values().unwrap();
-        let tensor = own.matrix(kind, 1).unwrap();
+        let expected = hub.matrix(kind.at(1)).unwrap().values().unwrap();
+        let tensor = own.matrix(kind.at(1)).unwrap();
         for (first, len) in [(0, 1), (19, 2), (33, 71), (120, 0), (60, 60)] {
             let mut piece = vec![0.0; len];
             tensor.read(first, &mut piece).unwrap();
@@ -78,9 +78,9 @@ fn queries_and_keys_have_the_order_of_the_hub_wherever_they_are_read() {
     }
     // Stored as they are in the directory, they would be read in another order.
     let mut gguf = gguf;
-    let values = hub.matrix(MatmulKind::Q, 0).unwrap().values().unwrap();
+    let values = hub.matrix(MatmulKind::Q.at(0)).unwrap().values().unwrap();
     *gguf.tensor("blk.0.attn_q.weight") = Tensor::of(&[20, 18], F32, &values);
-    let name = matmul_tensor(MatmulKind::Q, 0);
+    let name = matmul_tensor(MatmulKind::Q.at(0));
     assert_ne!(opened(&gguf).unwrap().values(&name).unwrap(), values);
 }
 
@@ -249,7 +249,7 @@ fn files_of_qwen2_are_read() {
     let value = |layer: usize, i: usize| (100 * layer + i) as f32 / 8.0;
     for layer in 0..2 {
         for (kind, part) in parts {
-            let matrix = hub.matrix(kind, layer).unwrap();
+            let matrix = hub.matrix(kind.at(layer)).unwrap();
             let (inputs, outputs) = hub.config().dims(kind);
             let name = format!("blk.{layer}.{part}");
             *gguf.tensor(&format!("{name}.weight")) = Tensor::of(&[inputs, outputs], F32, &matrix.values().unwrap());
@@ -261,12 +261,12 @@ fn files_of_qwen2_are_read() {
     let own = opened(&gguf).unwrap();
     assert_eq!(own.description().biases, parts.map(|(kind, _)| kind));
     for (kind, _) in parts {
-        let values = |checkpoint: &Checkpoint| checkpoint.matrix(kind, 1).unwrap().values().unwrap();
+        let values = |checkpoint: &Checkpoint| checkpoint.matrix(kind.at(1)).unwrap().values().unwrap();
         assert_eq!(values(&own), values(&hub));
-        let bias = own.bias(kind, 1).unwrap().unwrap();
+        let bias = own.bias(kind.at(1)).unwrap().unwrap();
         assert_eq!((bias.len(), bias[5]), (own.config().dims(kind).1, value(1, 5)));
     }
-    assert_eq!(own.bias(MatmulKind::O, 1).unwrap(), None);
+    assert_eq!(own.bias(MatmulKind::O.at(1)).unwrap(), None);
     // Without one of them the file is no Qwen2.
     gguf.tensors.retain(|(name, _)| name != "blk.1.attn_v.bias");
     assert!(
@@ -290,7 +290,7 @@ fn files_of_qwen3_are_read() {
     };
     for layer in 0..2 {
         for (kind, part) in parts {
-            let matrix = hub.matrix(kind, layer).unwrap();
+            let matrix = hub.matrix(kind.at(layer)).unwrap();
             let (inputs, outputs) = hub.config().dims(kind);
             let name = format!("blk.{layer}.{part}");
             *gguf.tensor(&format!("{name}.weight")) = Tensor::of(&[inputs, outputs], F32, &matrix.values().unwrap());
@@ -302,9 +302,9 @@ fn files_of_qwen3_are_read() {
     let own = opened(&gguf).unwrap();
     assert!(own.config().head_norms);
     for (kind, _) in parts {
-        let values = |checkpoint: &Checkpoint| checkpoint.matrix(kind, 1).unwrap().values().unwrap();
+        let values = |checkpoint: &Checkpoint| checkpoint.matrix(kind.at(1)).unwrap().values().unwrap();
         assert_eq!(values(&own), values(&hub));
-        assert_eq!(own.head_gain(kind, 1).unwrap(), Some(gains(1)));
+        assert_eq!(own.head_gain(kind.at(1)).unwrap(), Some(gains(1)));
     }
     // Without one of them the file is no Qwen3.
     gguf.tensors.retain(|(name, _)| name != "blk.1.attn_k_norm.weight");
@@ -342,7 +342,7 @@ fn foreign_tensors_and_types_are_refused_by_name() {
     assert!(matches!(opened(&gguf), Err(CheckpointError::Shape { got, .. }) if got == [4, 12]));
     let mut gguf = tiny(F32, false);
     gguf.tensor("blk.0.ffn_up.weight").bytes[4 * 5..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
-    let error = opened(&gguf).unwrap().matrix(MatmulKind::Up, 0).unwrap().values();
+    let error = opened(&gguf).unwrap().matrix(MatmulKind::Up.at(0)).unwrap().values();
     assert!(
         matches!(error, Err(CheckpointError::NotFinite { tensor, index: 5, .. }) if tensor == "blk.0.ffn_up.weight")
     );
@@ -469,7 +469,7 @@ fn changed_files_are_read_or_refused() {
             Ok(checkpoint) => {
                 read += 1;
                 for m in checkpoint.config().matmuls() {
-                    let tensor = checkpoint.matrix(m.kind, m.layer).unwrap();
+                    let tensor = checkpoint.matrix(m.id).unwrap();
                     assert_eq!(tensor.len(), m.in_dim * m.out_dim);
                     let _ = tensor.values();
                 }

@@ -48,7 +48,7 @@ impl ForwardState<'_> {
         let (att, clipped) = requantise_rows(&att_acc, &vec![params.att; width], counted);
         self.count(name("att"), clipped, counted * width);
 
-        let o_acc = self.linear.matmul(model, MatmulKind::O, l, &att, pass)?;
+        let o_acc = self.linear.matmul(model, MatmulKind::O.at(l), &att, pass)?;
         (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
         (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
         (out.q_norm, out.k_norm) = (q_norm, k_norm);
@@ -60,7 +60,7 @@ impl ForwardState<'_> {
     /// The norms of the heads of queries or keys of layer `l`, `[rows][heads][head_dim]`; nothing where they are not normed.
     fn norm_heads(&mut self, tensor: String, kind: MatmulKind, l: usize, rows: &[i16]) -> NormedHeads {
         let model = self.model;
-        let Some(norm) = model.params.head_norm(kind, l) else {
+        let Some(norm) = model.params.head_norm(kind.at(l)) else {
             return NormedHeads::default();
         };
         let (head_dim, (_, width)) = (model.config.head_dim, model.config.dims(kind));
@@ -84,7 +84,7 @@ impl ForwardState<'_> {
     /// RoPE of new rows of queries or keys of layer `l`, `[rows][heads][head_dim]`, with the gains of their norms.
     fn rotate(&mut self, tensor: String, kind: MatmulKind, l: usize, rows: &[i16]) -> Vec<i16> {
         let (model, (_, width)) = (self.model, self.model.config.dims(kind));
-        let (head_dim, gains) = (model.config.head_dim, model.params.head_norm(kind, l));
+        let (head_dim, gains) = (model.config.head_dim, model.params.head_norm(kind.at(l)));
         let (half, gains) = (head_dim / 2, gains.map_or(&[][..], |norm| &norm.gains));
         let counted = self.counted_here(rows.len() / width);
         let directions = &self.rope[model.config.rotation(l)];

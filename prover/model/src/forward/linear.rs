@@ -1,6 +1,6 @@
 //! The seam between the forward pass and the device that multiplies by the model's matrices.
 
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::MatrixId;
 use tessera_circuits::semantics::{bias_limbs, limbs};
 
 use super::kernels::Acc;
@@ -15,8 +15,7 @@ pub trait Linear: Send + Sync {
     fn matmul(
         &self,
         model: &QuantisedModel,
-        kind: MatmulKind,
-        layer: usize,
+        id: MatrixId,
         activations: &[i16],
         pass: &mut WeightPass<'_>,
     ) -> Result<Acc, DeviceError>;
@@ -47,12 +46,11 @@ impl Linear for Vectors {
     fn matmul(
         &self,
         model: &QuantisedModel,
-        kind: MatmulKind,
-        layer: usize,
+        id: MatrixId,
         activations: &[i16],
         pass: &mut WeightPass<'_>,
     ) -> Result<Acc, DeviceError> {
-        Ok(matmul(model, kind, layer, activations, pass))
+        Ok(matmul(model, id, activations, pass))
     }
 }
 
@@ -64,19 +62,19 @@ impl Linear for Scalar {
     fn matmul(
         &self,
         model: &QuantisedModel,
-        kind: MatmulKind,
-        layer: usize,
+        id: MatrixId,
         activations: &[i16],
         pass: &mut WeightPass<'_>,
     ) -> Result<Acc, DeviceError> {
+        let kind = id.kind();
         let (inputs, outputs) = model.config.dims(kind);
-        let bias = model.params.bias(kind, layer);
+        let bias = model.params.bias(id);
         let mut acc = Acc::default();
         for row in activations.chunks(inputs) {
             for output in 0..outputs {
                 let (mut hi, mut lo) = bias.get(output).map_or((0, 0), |bias| bias_limbs(*bias));
                 for (input, activation) in row.iter().enumerate() {
-                    let weight = i32::from(model.weight(kind, layer, input, output));
+                    let weight = i32::from(model.weight(id, input, output));
                     let (high, low) = limbs(*activation);
                     hi += weight * high;
                     lo += weight * low;
@@ -86,7 +84,7 @@ impl Linear for Scalar {
             }
         }
         // All windows are read, whatever this device has read before.
-        pieces(model, model.matmul(kind, layer))
+        pieces(model, model.matmul(id))
             .into_iter()
             .for_each(|_| pass.next(|| ()));
         Ok(acc)

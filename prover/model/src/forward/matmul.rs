@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{Matmul, MatmulKind};
+use tessera_circuits::model::{Matmul, MatrixId};
 use tessera_circuits::semantics::bias_limbs;
 
 use super::kernels::{split, Acc, PIECE};
@@ -44,11 +44,11 @@ pub(super) fn pieces(model: &QuantisedModel, m: &Matmul) -> Vec<Piece> {
 pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
     let layers = chunk
         .layers()
-        .flat_map(|l| model.config.layer_kinds().map(move |kind| (kind, l)));
+        .flat_map(|l| model.config.layer_kinds().map(move |kind| kind.at(l)));
     layers
-        .chain((chunk.is_last() && model.config.generates()).then_some((MatmulKind::Head, 0)))
-        .flat_map(|(kind, l)| {
-            let m = model.matmul(kind, l);
+        .chain((chunk.is_last() && model.config.generates()).then_some(MatrixId::HEAD))
+        .flat_map(|id| {
+            let m = model.matmul(id);
             pieces(model, m).into_iter().map(move |piece| {
                 let row = |b: usize| m.first_tile + b * m.out_blocks;
                 match piece.outputs.len() == m.out_blocks {
@@ -65,14 +65,9 @@ pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
 
 /// Activations `[rows][in]` times a matrix, and its biases; the matrix's windows are the next ones of the pass. The bounds that are
 /// checked when a model key is made keep the accumulators inside i32.
-pub(super) fn matmul(
-    model: &QuantisedModel,
-    kind: MatmulKind,
-    layer: usize,
-    a: &[i16],
-    pass: &mut WeightPass<'_>,
-) -> Acc {
-    let (m, config, isa) = (model.matmul(kind, layer), &model.config, Isa::best());
+pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut WeightPass<'_>) -> Acc {
+    let kind = id.kind();
+    let (m, config, isa) = (model.matmul(id), &model.config, Isa::best());
     let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
     let rows = a.tokens();
     let (planes, size) = (planes(model.params.format), tile_bytes(model.params.format));
@@ -110,7 +105,7 @@ pub(super) fn matmul(
             });
         });
     }
-    let bias: Vec<(i32, i32)> = model.params.bias(kind, layer).iter().copied().map(bias_limbs).collect();
+    let bias: Vec<(i32, i32)> = model.params.bias(id).iter().copied().map(bias_limbs).collect();
     let places: Vec<usize> = (0..m.out_dim).map(|y| config.pad_out(kind, y)).collect();
     let (mut hi, mut lo) = (vec![0; rows * m.out_dim], vec![0; rows * m.out_dim]);
     let by_row = hi.chunks_exact_mut(m.out_dim).zip(lo.chunks_exact_mut(m.out_dim));
@@ -131,7 +126,7 @@ pub(super) fn matmul(
 /// is 0: an encoder takes a text at once.
 pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Vec<i32> {
     let hidden = model.config.hidden;
-    let weight = |row: usize, y: usize| i32::from(model.weight(MatmulKind::Embed, 0, row, y));
+    let weight = |row: usize, y: usize| i32::from(model.weight(MatrixId::EMBED, row, y));
     let types = model.config.types_of(ids);
     let rows = ids
         .par_iter()
@@ -145,7 +140,7 @@ pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Ve
     let rows = rows.collect();
     if let Some((file, _)) = model.weights.streamed() {
         // Pages around those that were read may have become resident, too.
-        file.release(0..model.matmul(MatmulKind::Embed, 0).tiles() * tile_bytes(model.params.format));
+        file.release(0..model.matmul(MatrixId::EMBED).tiles() * tile_bytes(model.params.format));
     }
     rows
 }

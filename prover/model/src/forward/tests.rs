@@ -7,6 +7,7 @@ use tessera_circuits::semantics::{
 
 use super::*;
 use crate::sample::{extreme_model, random_model};
+use tessera_circuits::model::MatrixId;
 use tessera_samples::{
     capped_config, fixture_size_config, normed_config, odd_config, plain_config, post_normed_config, random_ids,
     rotations_config,
@@ -27,29 +28,21 @@ fn sum(acc: Limbed, at: usize) -> i64 {
 }
 
 /// Recomputes limb accumulators weight by weight.
-fn check_matmul(model: &QuantisedModel, kind: MatmulKind, l: usize, a: &[i16], acc: Limbed) {
-    let (inputs, outputs) = model.config.dims(kind);
-    let (rows, bias) = (a.len() / inputs, model.params.bias(kind, l));
-    assert_eq!((acc.0.len(), acc.1.len()), (rows * outputs, rows * outputs), "{kind:?}");
+fn check_matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], acc: Limbed) {
+    let (inputs, outputs) = model.config.dims(id.kind());
+    let (rows, bias) = (a.len() / inputs, model.params.bias(id));
+    assert_eq!((acc.0.len(), acc.1.len()), (rows * outputs, rows * outputs), "{id:?}");
     for i in 0..rows {
         for o in 0..outputs {
             let dot = |limb: fn(i64) -> i64| -> i64 {
                 (0..inputs)
-                    .map(|x| limb(a[i * inputs + x].into()) * i64::from(model.weight(kind, l, x, o)))
+                    .map(|x| limb(a[i * inputs + x].into()) * i64::from(model.weight(id, x, o)))
                     .sum::<i64>()
                     + limb(bias.get(o).map_or(0, |b| i64::from(*b)))
             };
             let at = i * outputs + o;
-            assert_eq!(
-                i64::from(acc.0[at]),
-                dot(|a| a.div_euclid(256)),
-                "{kind:?} {l} high {i} {o}"
-            );
-            assert_eq!(
-                i64::from(acc.1[at]),
-                dot(|a| a.rem_euclid(256)),
-                "{kind:?} {l} low {i} {o}"
-            );
+            assert_eq!(i64::from(acc.0[at]), dot(|a| a.div_euclid(256)), "{id:?} high {i} {o}");
+            assert_eq!(i64::from(acc.1[at]), dot(|a| a.rem_euclid(256)), "{id:?} low {i} {o}");
         }
     }
 }
@@ -101,7 +94,7 @@ fn check_rotation(config: &ModelConfig, l: usize, from: &[i16], to: &[i16], head
 
 /// Norms of heads, and their rotation with gains, in sums of numbers that are as wide as they may be.
 fn check_heads(model: &QuantisedModel, kind: MatmulKind, l: usize, w: &LayerWitness) {
-    let (config, norm) = (&model.config, model.params.head_norm(kind, l).unwrap());
+    let (config, norm) = (&model.config, model.params.head_norm(kind.at(l)).unwrap());
     let (n, half) = (config.head_dim, config.head_dim / 2);
     let (from, normed, to) = match kind {
         MatmulKind::Q => (&w.q, &w.q_norm, &w.q_rot),
@@ -206,7 +199,7 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
         (MatmulKind::K, (&w.k_acc_hi, &w.k_acc_lo), &w.k, &params.k),
         (MatmulKind::V, (&w.v_acc_hi, &w.v_acc_lo), &w.v, &params.v),
     ] {
-        check_matmul(model, kind, l, &start.y, (acc.0, acc.1));
+        check_matmul(model, kind.at(l), &start.y, (acc.0, acc.1));
         check_requantised((acc.0, acc.1), out, config.dims(kind).1, shift);
     }
     if config.head_norms {
@@ -222,7 +215,7 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
             check_attention_row(model, l, w, &exp_table, h, i);
         }
     }
-    check_matmul(model, MatmulKind::O, l, &w.att, (&middle.acc_hi, &middle.acc_lo));
+    check_matmul(model, MatmulKind::O.at(l), &w.att, (&middle.acc_hi, &middle.acc_lo));
     check_residual(middle, start, params.skip_attn, &params.o, config.hidden);
 
     for (kind, acc, out, shift) in [
@@ -234,7 +227,7 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
         ),
         (MatmulKind::Up, (&w.up_acc_hi, &w.up_acc_lo), &w.up, &params.up),
     ] {
-        check_matmul(model, kind, l, &middle.y, (acc.0, acc.1));
+        check_matmul(model, kind.at(l), &middle.y, (acc.0, acc.1));
         check_requantised((acc.0, acc.1), out, config.ff, shift);
     }
     let silu_table = mlp_table(&model.params);
@@ -248,7 +241,7 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
             )
         );
     }
-    check_matmul(model, MatmulKind::Down, l, &w.h, (&end.acc_hi, &end.acc_lo));
+    check_matmul(model, MatmulKind::Down.at(l), &w.h, (&end.acc_hi, &end.acc_lo));
     check_residual(end, middle, params.skip_mlp, &params.down, config.hidden);
     check_norm(model, start, &params.norm_attn);
     check_norm(model, middle, &params.norm_mlp);
@@ -262,7 +255,7 @@ fn check_witness(model: &QuantisedModel, w: &Witness) {
     assert_eq!((w.streams.len(), w.layers.len()), (stages, config.layers));
     let embedded = &w.streams[0];
     for (at, &x) in embedded.x.iter().enumerate() {
-        let weight = model.weight(MatmulKind::Embed, 0, w.ids[at / hidden] as usize, at % hidden);
+        let weight = model.weight(MatrixId::EMBED, w.ids[at / hidden] as usize, at % hidden);
         assert_eq!(
             i64::from(embedded.acc_hi[at]),
             i64::from(weight) << params.embed_exponent
@@ -282,13 +275,7 @@ fn check_witness(model: &QuantisedModel, w: &Witness) {
     }
     let last = &w.streams[stages - 1];
     check_norm(model, last, &params.norm_final);
-    check_matmul(
-        model,
-        MatmulKind::Head,
-        0,
-        &last.y,
-        (&w.logits_acc_hi, &w.logits_acc_lo),
-    );
+    check_matmul(model, MatrixId::HEAD, &last.y, (&w.logits_acc_hi, &w.logits_acc_lo));
     check_requantised(
         (&w.logits_acc_hi, &w.logits_acc_lo),
         &w.logits,

@@ -31,7 +31,7 @@ impl Source<'_> {
             let layer = self.witness.layers.get(l);
             let real = layer.is_some() && h < heads && x < half_dim;
             let (mut pair, mut excesses) = ([0; 2], [0; 6]);
-            let norm = self.params.head_norm(kind, l);
+            let norm = self.params.head_norm(kind.at(l));
             for (half, value) in pair.iter_mut().enumerate() {
                 let at = real.then(|| (i * heads + h) * config.head_dim + half * half_dim + x);
                 let acc = Accumulator::of(layer.map_or([0, 0], |w| match part {

@@ -113,7 +113,7 @@ impl Source<'_> {
         };
         build(shape, part, |[l, i, h], row| {
             let layer = self.witness.layers.get(l).filter(|_| h < heads);
-            let own = layer.zip(self.params.head_norm(kind, l)).map(|(layer, norm)| {
+            let own = layer.zip(self.params.head_norm(kind.at(l))).map(|(layer, norm)| {
                 let normed = normed_heads(layer, kind);
                 NormRow {
                     sums: normed.sums[i * heads + h],

@@ -1,6 +1,6 @@
 //! Fractional bits of activations.
 
-use tessera_circuits::model::{ByClass, MatmulKind, RowClass};
+use tessera_circuits::model::{ByClass, MatmulKind, MatrixId, RowClass};
 
 use super::bits::{Bits, LayerBits};
 use super::given::update;
@@ -11,23 +11,24 @@ use crate::options::{MAX_SHIFT, MIN_SHIFT};
 
 impl Exponents<'_> {
     /// Bits of the output of a matmul: as wished, unless the shift would be too small.
-    fn output(&self, kind: MatmulKind, layer: usize, input: i32, wish: i32) -> i32 {
-        wish.min(input + self.weights.fewest(kind, layer) - BASE - MIN_SHIFT)
+    fn output(&self, id: MatrixId, input: i32, wish: i32) -> i32 {
+        wish.min(input + self.weights.fewest(id) - BASE - MIN_SHIFT)
     }
 
     /// A matmul that reads a norm and has an output of `output` bits.
-    pub(super) fn reader(&self, kind: MatmulKind, layer: usize, output: i32) -> Reader<'_> {
+    pub(super) fn reader(&self, id: MatrixId, output: i32) -> Reader<'_> {
+        let (kind, layer) = (id.kind(), id.layer());
         Reader {
-            kind,
+            id,
             hidden: self.given.config.hidden,
             output,
             exponents: match kind {
                 MatmulKind::Up => &self.products[layer],
                 _ => &[],
             },
-            weights: &self.weights.bits[&(kind, layer)],
-            squares: &self.weights.squares[&(kind, layer)],
-            biases: self.given.biases(kind, layer),
+            weights: &self.weights.bits[&id],
+            squares: &self.weights.squares[&id],
+            biases: self.given.biases(id),
         }
     }
 
@@ -54,7 +55,7 @@ impl Exponents<'_> {
             gate,
             silu,
             logit: match config.generates() {
-                true => self.output(MatmulKind::Head, 0, norm_final, given.fit(given.ranges.logits)),
+                true => self.output(MatrixId::HEAD, norm_final, given.fit(given.ranges.logits)),
                 false => given.vector_bits(norm_final),
             },
         }
@@ -64,7 +65,7 @@ impl Exponents<'_> {
     fn gate(&self) -> i32 {
         let (config, headroom) = (self.given.config, self.given.options.headroom);
         let wish = self.given.global(|r| gate_bits(r.gate, headroom));
-        let lowered = |wish, l| self.output(self.given.table_kind(), l, self.norms[config.mlp_state(l)], wish);
+        let lowered = |wish, l| self.output(self.given.table_kind().at(l), self.norms[config.mlp_state(l)], wish);
         (0..config.layers).fold(wish, lowered)
     }
 
@@ -74,11 +75,11 @@ impl Exponents<'_> {
         let r = &given.ranges.layers[l];
         let norm_attn = self.norms[config.attention_state(l)];
         let norm_mlp = self.norms[config.mlp_state(l)];
-        let q = self.output(MatmulKind::Q, l, norm_attn, given.fit(r.q));
+        let q = self.output(MatmulKind::Q.at(l), norm_attn, given.fit(r.q));
         let q = self.query_bits(l, norm_attn, q);
-        let k = self.output(MatmulKind::K, l, norm_attn, given.fit(r.k));
+        let k = self.output(MatmulKind::K.at(l), norm_attn, given.fit(r.k));
         let (turned_q, turned_k) = given.turned_bits(l).unwrap_or((q, k));
-        let v = self.output(MatmulKind::V, l, norm_attn, given.fit(r.v));
+        let v = self.output(MatmulKind::V.at(l), norm_attn, given.fit(r.v));
         // Probabilities have 15 bits.
         let most = 15 + v - BASE;
         let [up, body, lead] = match config.gated {
@@ -95,7 +96,7 @@ impl Exponents<'_> {
             attention: given.fit(r.attention).clamp(most - MAX_SHIFT, most - MIN_SHIFT),
             norm_mlp,
             up,
-            product: match given.is_biased(MatmulKind::Down, l) {
+            product: match given.is_biased(MatmulKind::Down.at(l)) {
                 true => ByClass::both(lead),
                 false => ByClass { body, lead },
             },
@@ -104,7 +105,7 @@ impl Exponents<'_> {
 
     /// Bits of the output of a layer's Up, and of its product in the body and in leading rows.
     fn product_bits(&self, l: usize, norm: i32, silu: i32) -> [i32; 3] {
-        let (up, exponents) = (&self.weights.bits[&(MatmulKind::Up, l)], &self.products[l]);
+        let (up, exponents) = (&self.weights.bits[&MatmulKind::Up.at(l)], &self.products[l]);
         let room = self.given.room(l, (norm, up), silu, !exponents.is_empty());
         room.bits(exponents)
     }
@@ -144,7 +145,7 @@ impl Exponents<'_> {
     fn lower_residual(&self, x: &mut [ByClass<i32>], layers: &[LayerBits]) {
         let config = self.given.config;
         let spread = MAX_SHIFT - MIN_SHIFT;
-        let embed = self.fewest_written(MatmulKind::Embed, 0) + spread;
+        let embed = self.fewest_written(MatrixId::EMBED) + spread;
         let least = x[0].body.min(x[0].lead);
         x[0] = ByClass {
             body: x[0].body.min(embed).min(least + spread),
@@ -152,14 +153,14 @@ impl Exponents<'_> {
         };
         for n in (1..x.len()).rev() {
             if config.norms_outputs() {
-                self.lower_state(n, x, |kind, layer| match kind {
-                    MatmulKind::O => ByClass::both(layers[layer].attention),
-                    _ => layers[layer].product,
+                self.lower_state(n, x, |id| match id.kind() {
+                    MatmulKind::O => ByClass::both(layers[id.layer()].attention),
+                    _ => layers[id.layer()].product,
                 });
                 continue;
             }
-            let (kind, layer, input) = update(n, layers);
-            let accumulator = input.body - BASE + self.fewest_written(kind, layer);
+            let (id, input) = update(n, layers);
+            let accumulator = input.body - BASE + self.fewest_written(id);
             let (before, after) = x.split_at_mut(n);
             let mut normed = self.added(n, before[n - 1]);
             let added = if config.sums_first() {
@@ -168,7 +169,12 @@ impl Exponents<'_> {
                 &mut before[n - 1]
             };
             let states = [added, &mut after[0]];
-            lower(states, accumulator, input.lead - input.body, self.given.limit(kind));
+            lower(
+                states,
+                accumulator,
+                input.lead - input.body,
+                self.given.limit(id.kind()),
+            );
         }
     }
 }

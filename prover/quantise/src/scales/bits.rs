@@ -1,6 +1,6 @@
 //! Fractional bits of activations.
 
-use tessera_circuits::model::{ByClass, MatmulKind};
+use tessera_circuits::model::{ByClass, MatmulKind, MatrixId};
 
 /// Fractional bits of the activations of one layer.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,8 @@ pub(super) struct Bits {
 
 impl Bits {
     /// The bits of the inputs of a matrix in the body.
-    pub fn input(&self, kind: MatmulKind, layer: usize) -> i32 {
+    pub fn input(&self, id: MatrixId) -> i32 {
+        let (kind, layer) = (id.kind(), id.layer());
         let of = |bits: fn(&LayerBits) -> i32| self.layers.get(layer).map_or(0, bits);
         match kind {
             MatmulKind::Embed => 0,

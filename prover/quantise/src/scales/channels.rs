@@ -1,6 +1,6 @@
 //! Exponents of the channels of the residual stream, as all scales see them.
 
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{MatmulKind, MatrixId};
 
 use super::given::Readers;
 use super::{Exponents, Given, WeightScales};
@@ -37,8 +37,8 @@ impl Given<'_> {
 
 impl WeightScales {
     /// Fewest bits of a channel of a weight matrix.
-    pub(super) fn fewest(&self, kind: MatmulKind, layer: usize) -> i32 {
-        self.bits[&(kind, layer)].iter().copied().min().unwrap_or(0)
+    pub(super) fn fewest(&self, id: MatrixId) -> i32 {
+        self.bits[&id].iter().copied().min().unwrap_or(0)
     }
 }
 
@@ -65,8 +65,9 @@ impl Exponents<'_> {
     }
 
     /// Fewest bits of a channel of a matrix that writes to the residual stream, with what the channel's unit takes off.
-    pub(super) fn fewest_written(&self, kind: MatmulKind, layer: usize) -> i32 {
-        let channels = self.weights.bits[&(kind, layer)].iter().enumerate();
+    pub(super) fn fewest_written(&self, id: MatrixId) -> i32 {
+        let kind = id.kind();
+        let channels = self.weights.bits[&id].iter().enumerate();
         channels
             .map(|(c, w)| w + self.written_exponent(kind, c))
             .min()

@@ -1,7 +1,7 @@
 //! Scales of the normed states of encoders, which are added to the outputs of O and Down.
 
 use tessera_circuits::bounds::MAX_BIAS;
-use tessera_circuits::model::{ByClass, MatmulKind};
+use tessera_circuits::model::{ByClass, MatmulKind, MatrixId};
 
 use super::bits::{Bits, LayerBits};
 use super::given::update;
@@ -31,7 +31,7 @@ impl Given<'_> {
     fn last_gain_bits(&self, norm: i32) -> i32 {
         let largest = |values: &[f64]| log2_up(values.iter().fold(0.0, |max: f64, v| max.max(v.abs())));
         let gains = self.gains.states.last().map_or(0, |gains| largest(gains));
-        let bias = self.biases.get(&(MatmulKind::Head, 0)).map_or(0, |bias| largest(bias));
+        let bias = self.biases.get(&MatrixId::HEAD).map_or(0, |bias| largest(bias));
         let bias = MAX_BIAS.ilog2() as i32 - bias - norm;
         VECTOR_GAIN_BITS.min(MOST_GAIN_BITS - gains).min(bias)
     }
@@ -45,9 +45,9 @@ impl Given<'_> {
 impl WeightScales {
     /// Brings the bits of the channels of O and Down so close to each other that one factor serves the normed state of all.
     pub(super) fn level_writers(&mut self, layer: usize) {
-        for kind in [MatmulKind::O, MatmulKind::Down] {
-            let most = self.fewest(kind, layer) + MOST_SKIP;
-            let channels = self.bits.entry((kind, layer)).or_default();
+        for id in [MatmulKind::O, MatmulKind::Down].map(|kind| kind.at(layer)) {
+            let most = self.fewest(id) + MOST_SKIP;
+            let channels = self.bits.entry(id).or_default();
             channels.iter_mut().for_each(|w| *w = (*w).min(most));
         }
     }
@@ -83,8 +83,8 @@ impl Exponents<'_> {
     /// accumulator with the fewest bits has those of gain and normed state together.
     pub(super) fn gain_bits(&self, n: usize, layers: &[LayerBits]) -> Option<i32> {
         self.given.gains.states.get(n - 1)?;
-        let (kind, layer, input) = update(n, layers);
-        Some(input.body + self.weights.fewest(kind, layer) - self.norms[n - 1])
+        let (id, input) = update(n, layers);
+        Some(input.body + self.weights.fewest(id) - self.norms[n - 1])
     }
 
     /// The difference of the exponents of factor and shift at state `n`, which has `after` bits, where gains have `gain` bits.

@@ -3,7 +3,7 @@
 use std::iter::repeat;
 
 use tessera_circuits::bounds::MAX_SILU_BITS;
-use tessera_circuits::model::{max_weight, Activation, ByClass, MatmulKind, ModelConfig, KINDS};
+use tessera_circuits::model::{max_weight, Activation, ByClass, MatmulKind, MatrixId, ModelConfig, KINDS};
 
 use super::bits::LayerBits;
 use super::limits::{fit, gate_bits};
@@ -107,18 +107,18 @@ impl Given<'_> {
     }
 
     /// The biases of a matrix; nothing if it has none.
-    pub(super) fn biases(&self, kind: MatmulKind, layer: usize) -> &[f64] {
-        self.biases.get(&(kind, layer)).map_or(&[], Vec::as_slice)
+    pub(super) fn biases(&self, id: MatrixId) -> &[f64] {
+        self.biases.get(&id).map_or(&[], Vec::as_slice)
     }
 
     /// Whether a matrix has biases: then rows of both classes need accumulators of the same units.
-    pub(super) fn is_biased(&self, kind: MatmulKind, layer: usize) -> bool {
-        self.biases.contains_key(&(kind, layer))
+    pub(super) fn is_biased(&self, id: MatrixId) -> bool {
+        self.biases.contains_key(&id)
     }
 
     /// The most bits of the weights of every channel with which biases fit, where the input has `input` bits.
-    pub(super) fn bias_bits(&self, kind: MatmulKind, layer: usize, input: i32) -> impl Iterator<Item = i32> {
-        let biases = self.biases(kind, layer).iter();
+    pub(super) fn bias_bits(&self, id: MatrixId, input: i32) -> impl Iterator<Item = i32> {
+        let biases = self.biases(id).iter();
         let own: Vec<i32> = biases.map(|b| biases::most_bits(*b) - input).collect();
         own.into_iter().chain(repeat(i32::MAX))
     }
@@ -130,10 +130,10 @@ impl Given<'_> {
 }
 
 /// Kind, layer and input bits of the matmul that leads to state `n >= 1` of the residual stream.
-pub(super) fn update(n: usize, layers: &[LayerBits]) -> (MatmulKind, usize, ByClass<i32>) {
+pub(super) fn update(n: usize, layers: &[LayerBits]) -> (MatrixId, ByClass<i32>) {
     let layer = (n - 1) / 2;
     match n % 2 {
-        1 => (MatmulKind::O, layer, ByClass::both(layers[layer].attention)),
-        _ => (MatmulKind::Down, layer, layers[layer].product),
+        1 => (MatmulKind::O.at(layer), ByClass::both(layers[layer].attention)),
+        _ => (MatmulKind::Down.at(layer), layers[layer].product),
     }
 }

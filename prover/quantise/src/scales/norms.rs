@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use tessera_circuits::bounds::{epsilons, ONE_LIMB_SHIFT};
-use tessera_circuits::model::{ByClass, ChannelShift, MatmulKind, NormParams, RowClass};
+use tessera_circuits::model::{ByClass, ChannelShift, MatmulKind, MatrixId, NormParams, RowClass};
 
 use super::bits::Bits;
 use super::limits::{small, CLASSES};
@@ -60,15 +60,14 @@ impl<'a> Exponents<'a> {
         let most = most_norm_bits(hidden, least - MIN_SHIFT);
         let own = self.norms[n].min(most.unwrap_or(i32::MAX));
         let readers = self.readers_of(n, bits);
-        let plain: Vec<Reader<'_>> = readers.iter().map(|(_, reader)| *reader).collect();
-        let own = norm_bits(&plain, own);
-        let chosen = readers.first().and_then(|(layer, first)| {
+        let own = norm_bits(&readers, own);
+        let chosen = readers.first().and_then(|first| {
             let allowed = |bits: i32, exponents: &[u8]| {
                 let shifts = self.shift_range(n, exponents);
                 shifts.start() <= shifts.end() && bits + BASE + shifts.start() <= most_scale(hidden)
             };
             let units = ChannelUnits {
-                range: self.given.ranges.normed(first.kind, *layer),
+                range: self.given.ranges.normed(first.id),
                 stream: &self.stream,
                 headroom: self.given.options.headroom,
             };
@@ -83,13 +82,12 @@ impl<'a> Exponents<'a> {
         chosen.exponents
     }
 
-    /// What reads the norm of a state, each with its layer.
-    fn readers_of(&self, n: usize, bits: &Bits) -> Vec<(usize, Reader<'_>)> {
+    /// What reads the norm of a state.
+    fn readers_of(&self, n: usize, bits: &Bits) -> Vec<Reader<'_>> {
         let config = self.given.config;
         let layer = n / config.states_per_layer();
-        let of = |kind, layer, output| (layer, self.reader(kind, layer, output));
         let Some(b) = bits.layers.get(layer) else {
-            let head = config.generates().then(|| of(MatmulKind::Head, 0, bits.logit));
+            let head = config.generates().then(|| self.reader(MatrixId::HEAD, bits.logit));
             return head.into_iter().collect();
         };
         let attention = [(MatmulKind::Q, b.q), (MatmulKind::K, b.k), (MatmulKind::V, b.v)];
@@ -97,7 +95,9 @@ impl<'a> Exponents<'a> {
         let mlp = mlp.into_iter().skip(usize::from(!config.gated));
         let attention = attention.into_iter().filter(|_| n == config.attention_state(layer));
         let kinds = attention.chain(mlp.filter(|_| n == config.mlp_state(layer)));
-        kinds.map(|(kind, output)| of(kind, layer, output)).collect()
+        kinds
+            .map(|(kind, output)| self.reader(kind.at(layer), output))
+            .collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! All shifts, and the integers of a key.
 
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, MatmulKind, ModelParams, RowClass, StreamShift, LAYER_KINDS,
+    ByClass, ChannelShift, LayerParams, MatmulKind, MatrixId, ModelParams, RowClass, StreamShift, LAYER_KINDS,
 };
 
 use super::bits::{Bits, LayerBits};
@@ -40,15 +40,15 @@ impl Shifts<'_> {
     fn parameters(&mut self, bits: &Bits) -> Result<ModelParams, QuantiseError> {
         let given = self.chosen.given;
         let x0 = bits.residual[0];
-        let exponent = x0.body.max(x0.lead) - self.chosen.fewest_written(MatmulKind::Embed, 0) + MIN_SHIFT;
+        let exponent = x0.body.max(x0.lead) - self.chosen.fewest_written(MatrixId::EMBED) + MIN_SHIFT;
         let exponent = exponent.max(0);
         let last = bits.residual.len() - 1;
-        let embed = self.writing((MatmulKind::Embed, 0), ByClass::both(BASE + exponent), None, x0)?;
+        let embed = self.writing(MatrixId::EMBED, ByClass::both(BASE + exponent), None, x0)?;
         let layers = (0..given.config.layers)
             .map(|l| self.layer(l, bits))
             .collect::<Result<_, _>>()?;
         let head = match given.config.generates() {
-            true => self.reading(MatmulKind::Head, 0, bits.norm_final, bits.logit)?,
+            true => self.reading(MatrixId::HEAD, bits.norm_final, bits.logit)?,
             false => ChannelShift(Vec::new()),
         };
         let mut params = ModelParams {
@@ -77,8 +77,8 @@ impl Shifts<'_> {
     /// Biases and gains, in the order of the key. Shifts must have decided how many bits weights, and so accumulators, have.
     fn added_integers(&self, bits: &Bits) -> Vec<Vec<i32>> {
         let (given, chosen) = (self.chosen.given, &self.chosen);
-        let accumulator = |kind, layer, out: usize| match chosen.weights.bits.get(&(kind, layer)) {
-            Some(weights) => bits.input(kind, layer) + weights[out],
+        let accumulator = |id: MatrixId, out: usize| match chosen.weights.bits.get(&id) {
+            Some(weights) => bits.input(id) + weights[out],
             None => bits.logit,
         };
         let mut all = biases::integers(given.config, &given.biases, accumulator);
@@ -100,9 +100,9 @@ impl Shifts<'_> {
         let writers = self.writers(l, bits, x)?;
         Ok(LayerParams {
             norm_attn: self.norm(first, x[0])?,
-            q: self.reading(MatmulKind::Q, l, b.norm_attn, b.q)?,
-            k: self.reading(MatmulKind::K, l, b.norm_attn, b.k)?,
-            v: self.reading(MatmulKind::V, l, b.norm_attn, b.v)?,
+            q: self.reading(MatmulKind::Q.at(l), b.norm_attn, b.q)?,
+            k: self.reading(MatmulKind::K.at(l), b.norm_attn, b.k)?,
+            v: self.reading(MatmulKind::V.at(l), b.norm_attn, b.v)?,
             score: small(b.turned_q + b.turned_k - BASE - bits.score, || {
                 format!("scores of layer {l}")
             })?,
@@ -111,10 +111,10 @@ impl Shifts<'_> {
             o: writers.o,
             norm_mlp: self.norm(first + per_layer / 2, x[per_layer / 2])?,
             gate: match given.config.gated {
-                true => self.reading(MatmulKind::Gate, l, b.norm_mlp, bits.gate)?,
+                true => self.reading(MatmulKind::Gate.at(l), b.norm_mlp, bits.gate)?,
                 false => ChannelShift(Vec::new()),
             },
-            up: self.reading(MatmulKind::Up, l, b.norm_mlp, b.up)?,
+            up: self.reading(MatmulKind::Up.at(l), b.norm_mlp, b.up)?,
             act: ByClass {
                 body: self.product_shift(l, RowClass::Body, bits)?,
                 lead: self.product_shift(l, RowClass::Lead, bits)?,
@@ -134,9 +134,9 @@ impl Shifts<'_> {
             self.chosen.weights.level_writers(l);
         }
         let added = self.chosen.added_to_output(2 * l + 1, x[0]);
-        let o = self.writing((MatmulKind::O, l), ByClass::both(b.attention), added, x[1])?;
+        let o = self.writing(MatmulKind::O.at(l), ByClass::both(b.attention), added, x[1])?;
         let added = self.chosen.added_to_output(2 * l + 2, x[half]);
-        let down = self.writing((MatmulKind::Down, l), b.product, added, x[half + 1])?;
+        let down = self.writing(MatmulKind::Down.at(l), b.product, added, x[half + 1])?;
         Ok(Writers {
             o,
             down,

@@ -3,7 +3,7 @@
 use std::iter::repeat;
 
 use tessera_circuits::bounds::{normed_bound, rotated_sum, rounded_bound, MAX_QUERY_SUM};
-use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelParams, LAYER_KINDS};
+use tessera_circuits::model::{ColumnNorms, MatmulKind, MatrixId, ModelParams, LAYER_KINDS};
 
 use super::Exponents;
 use crate::limbs::BASE;
@@ -16,11 +16,12 @@ const MOST_LOST: i32 = 8;
 impl Exponents<'_> {
     /// Bits of the weights of every channel of a matmul that reads a norm of `input` bits: fewer than there might be where its shift
     /// would be too large, its accumulators would not fit one limb, or its bias would not fit.
-    pub(super) fn channel_bits(&self, kind: MatmulKind, layer: usize, input: i32, output: i32) -> Vec<i32> {
+    pub(super) fn channel_bits(&self, id: MatrixId, input: i32, output: i32) -> Vec<i32> {
+        let kind = id.kind();
         let spare = BASE + self.given.limit(kind) - input;
-        let reader = self.reader(kind, layer, output);
+        let reader = self.reader(id, output);
         let bits = reader.bits(input).zip(reader.outputs());
-        let channels = bits.zip(self.given.bias_bits(kind, layer, input));
+        let channels = bits.zip(self.given.bias_bits(id, input));
         channels
             .map(|((bits, output), biased)| bits.min(output + spare).min(biased))
             .collect()
@@ -41,7 +42,7 @@ impl Exponents<'_> {
     fn query_square(&self, layer: usize, bits: &[i32]) -> u64 {
         // Rounding moves no weight by more than one unit, on average.
         let error = (self.given.config.hidden as f64).sqrt();
-        let squares = self.weights.squares[&(MatmulKind::Q, layer)].iter().zip(bits);
+        let squares = self.weights.squares[&MatmulKind::Q.at(layer)].iter().zip(bits);
         let norms = squares.map(|(square, bits)| square.sqrt() * f64::from(*bits).exp2() + error);
         let longest = norms.fold(0.0, f64::max);
         (longest * longest).ceil() as u64
@@ -53,7 +54,7 @@ impl Exponents<'_> {
         let hidden = self.given.config.hidden as u64;
         let long = self.given.config.head_dim > SHORT && !self.given.config.head_norms;
         for layer in (0..self.given.config.layers).filter(|_| long) {
-            let bits = &self.weights.bits[&(MatmulKind::Q, layer)];
+            let bits = &self.weights.bits[&MatmulKind::Q.at(layer)];
             let own = &mut params.columns[layer * LAYER_KINDS.len()];
             let square = own.square.min(self.query_square(layer, bits));
             let l1 = square.min((hidden.saturating_mul(square)).isqrt());
@@ -63,10 +64,10 @@ impl Exponents<'_> {
 
     /// What the absolute values of a query add up to at most, in the head where that is most, as the key will say.
     fn query_sum(&self, layer: usize, input: i32, output: i32) -> u64 {
-        let kind = MatmulKind::Q;
-        let bits = self.channel_bits(kind, layer, input, output);
+        let id = MatmulKind::Q.at(layer);
+        let bits = self.channel_bits(id, input, output);
         let bound = normed_bound(self.given.config.hidden, input, self.query_square(layer, &bits));
-        let biases = self.given.biases(kind, layer);
+        let biases = self.given.biases(id);
         let biases = biases.iter().copied().chain(repeat(0.0));
         let channels = bits.iter().zip(biases).map(|(bits, bias)| {
             let bias = (bias.abs() * f64::from(input + bits).exp2()).ceil() as u128;

@@ -64,8 +64,8 @@ impl Shifts<'_> {
             bits.norm_final,
         );
         add("logits".to_string(), given.ranges.logits, bits.logit);
-        let weights = chosen.weights.bits.iter().map(|((kind, layer), channels)| WeightScale {
-            tensor: matmul_tensor(*kind, *layer),
+        let weights = chosen.weights.bits.iter().map(|(id, channels)| WeightScale {
+            tensor: matmul_tensor(*id),
             min_bits: channels.iter().copied().min().unwrap_or(0),
             max_bits: channels.iter().copied().max().unwrap_or(0),
         });

@@ -1,6 +1,6 @@
 //! Shifts of matmuls. Where a shift would be too large, the channel gives up bits of its weights.
 
-use tessera_circuits::model::{ByClass, ChannelShift, MatmulKind, StreamShift};
+use tessera_circuits::model::{ByClass, ChannelShift, MatrixId, StreamShift};
 
 use super::limits::{signed, small, CLASSES};
 use super::Shifts;
@@ -11,20 +11,14 @@ use tessera_checkpoint::matmul_tensor;
 impl Shifts<'_> {
     /// Shifts of a matmul that reads a norm; lowers the bits of weights whose shift would be too large, or whose accumulators
     /// would not fit one limb.
-    pub(super) fn reading(
-        &mut self,
-        kind: MatmulKind,
-        layer: usize,
-        input: i32,
-        output: i32,
-    ) -> Result<ChannelShift, QuantiseError> {
+    pub(super) fn reading(&mut self, id: MatrixId, input: i32, output: i32) -> Result<ChannelShift, QuantiseError> {
         let chosen = &mut self.chosen;
-        let bits = chosen.channel_bits(kind, layer, input, output);
-        let outputs: Vec<i32> = chosen.reader(kind, layer, output).outputs().take(bits.len()).collect();
-        let channels = chosen.weights.bits.entry((kind, layer)).or_default();
+        let bits = chosen.channel_bits(id, input, output);
+        let outputs: Vec<i32> = chosen.reader(id, output).outputs().take(bits.len()).collect();
+        let channels = chosen.weights.bits.entry(id).or_default();
         let shift = |(w, (bits, output)): (&mut i32, (i32, i32))| {
             *w = bits;
-            small(input + *w - BASE - output, || matmul_tensor(kind, layer))
+            small(input + *w - BASE - output, || matmul_tensor(id))
         };
         channels
             .iter_mut()
@@ -38,11 +32,12 @@ impl Shifts<'_> {
     /// be too large in a class of rows. `before` is the state that is added, if there is one.
     pub(super) fn writing(
         &mut self,
-        (kind, layer): (MatmulKind, usize),
+        id: MatrixId,
         input: ByClass<i32>,
         before: Option<ByClass<i32>>,
         after: ByClass<i32>,
     ) -> Result<StreamShift, QuantiseError> {
+        let kind = id.kind();
         let (given, chosen) = (self.chosen.given, &mut self.chosen);
         let limit = given.limit(kind);
         let most = CLASSES.map(|class| {
@@ -50,11 +45,11 @@ impl Shifts<'_> {
             before.min(after.of(class)) + limit - (input.of(class) - BASE)
         });
         let most = most[0].min(most[1]);
-        let name = || matmul_tensor(kind, layer);
+        let name = || matmul_tensor(id);
         let channels = 0..given.config.hidden;
         let exponents: Vec<i32> = channels.map(|c| chosen.written_exponent(kind, c)).collect();
-        let exponents = exponents.into_iter().zip(given.bias_bits(kind, layer, input.body));
-        let channels = chosen.weights.bits.entry((kind, layer)).or_default();
+        let exponents = exponents.into_iter().zip(given.bias_bits(id, input.body));
+        let channels = chosen.weights.bits.entry(id).or_default();
         let shift = |(w, (k, biased)): (&mut i32, (i32, i32))| {
             *w = (*w).min(most - k).min(biased);
             small(input.body + *w - BASE - (after.body - k), name)

@@ -1,6 +1,6 @@
 //! Scales of what is normed before it is added: the sums of a state and a normed output of O or Down, times its gains.
 
-use tessera_circuits::model::{ByClass, ChannelShift, Maker, MatmulKind, PostNorm, PostNorms, StreamShift};
+use tessera_circuits::model::{ByClass, ChannelShift, Maker, MatmulKind, MatrixId, PostNorm, PostNorms, StreamShift};
 
 use super::bits::Bits;
 use super::limits::{lower, signed, small, CLASSES};
@@ -16,7 +16,8 @@ const NO_STATE: i32 = 1 << 16;
 
 impl Given<'_> {
     /// The gains of an output of O or Down that is normed before it is added.
-    fn gains_of_output(&self, kind: MatmulKind, layer: usize) -> &[f32] {
+    fn gains_of_output(&self, id: MatrixId) -> &[f32] {
+        let (kind, layer) = (id.kind(), id.layer());
         let own = usize::from(kind == MatmulKind::Down);
         self.gains.outputs.get(layer).map_or(&[], |gains| &gains[own])
     }
@@ -41,27 +42,22 @@ impl Exponents<'_> {
     }
 
     /// Lowers the bits of states until the sum or the output that state `n` is has shifts.
-    pub(super) fn lower_state(
-        &self,
-        n: usize,
-        x: &mut [ByClass<i32>],
-        input: impl Fn(MatmulKind, usize) -> ByClass<i32>,
-    ) {
+    pub(super) fn lower_state(&self, n: usize, x: &mut [ByClass<i32>], input: impl Fn(MatrixId) -> ByClass<i32>) {
         let (front, back) = x.split_at_mut(n);
         let after = &mut back[0];
         match self.given.config.maker(n) {
-            Maker::Sum(kind, layer) => {
-                let most = self.most_sum(n, self.given.gains_of_output(kind, layer));
+            Maker::Sum(id) => {
+                let most = self.most_sum(n, self.given.gains_of_output(id));
                 lower([&mut front[n - 2], after], most, 0, MAX_SHIFT);
             }
-            Maker::Matmul(kind, layer) => {
-                let (input, mut nothing) = (input(kind, layer), ByClass::both(NO_STATE));
-                let accumulator = input.body - BASE + self.fewest_written(kind, layer);
+            Maker::Matmul(id) => {
+                let (input, mut nothing) = (input(id), ByClass::both(NO_STATE));
+                let accumulator = input.body - BASE + self.fewest_written(id);
                 lower(
                     [&mut nothing, after],
                     accumulator,
                     input.lead - input.body,
-                    self.given.limit(kind),
+                    self.given.limit(id.kind()),
                 );
             }
         }
@@ -70,10 +66,10 @@ impl Exponents<'_> {
     /// The gains of all states, as the key has them; nothing of models that add outputs as they are.
     pub(super) fn sum_integers(&self, bits: &Bits) -> Vec<Vec<i32>> {
         let of = |n: usize| {
-            let Maker::Sum(kind, layer) = self.given.config.maker(n + 1) else {
+            let Maker::Sum(id) = self.given.config.maker(n + 1) else {
                 return Vec::new();
             };
-            let gains = self.given.gains_of_output(kind, layer);
+            let gains = self.given.gains_of_output(id);
             let sum = self.sum_bits(n + 1, gains, [bits.residual[n - 1], bits.residual[n + 1]]);
             let channel = |(c, gain): (usize, &f32)| {
                 let bits = sum - self.exponent(c) + BASE - self.norms[n];
@@ -93,10 +89,10 @@ impl Shifts<'_> {
         if !given.config.norms_outputs() {
             return Ok(None);
         }
-        let of = |kind, at: usize| {
+        let of = |kind: MatmulKind, at: usize| {
             let n = given.config.attention_state(l) + at;
             let (before, after) = (x[at - 1], x[at + 1]);
-            let bits = chosen.sum_bits(n + 1, given.gains_of_output(kind, l), [before, after]);
+            let bits = chosen.sum_bits(n + 1, given.gains_of_output(kind.at(l)), [before, after]);
             let name = || format!("what is added in layer {l}");
             Ok::<_, QuantiseError>(PostNorm {
                 norm: self.norm(n, x[at])?,

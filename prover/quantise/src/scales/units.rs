@@ -41,7 +41,7 @@ impl<'a> Units<'a> {
             if !product.is_empty() {
                 self.weights
                     .bits
-                    .insert((MatmulKind::Down, l), down.weight_bits(product));
+                    .insert(MatmulKind::Down.at(l), down.weight_bits(product));
             }
         }
         Exponents {
@@ -57,7 +57,7 @@ impl<'a> Units<'a> {
     fn product_exponents(&self, layer: usize, down: &DownWeights) -> Vec<u8> {
         let config = self.given.config;
         let norm = self.norms[config.mlp_state(layer)];
-        let (up, silu) = (&self.weights.bits[&(MatmulKind::Up, layer)], self.given.silu());
+        let (up, silu) = (&self.weights.bits[&MatmulKind::Up.at(layer)], self.given.silu());
         let room = |exponents| self.given.room(layer, (norm, up), silu, exponents);
         down.exponents(&room(false), &room(true))
     }

@@ -14,12 +14,9 @@ fn weights_are_folded_and_rounded_to_the_reported_scale() {
     let made = quantise(&checkpoint, &Strategy::W12.into(), &ids, &Silent).unwrap();
     let (model, report) = quantised(&checkpoint, Strategy::W12, &ids).unwrap();
     assert_eq!(report, made.report);
-    let name = matmul_tensor(MatmulKind::Q, 1);
+    let name = matmul_tensor(MatmulKind::Q.at(1));
     let order = checkpoint.config().matmuls();
-    let at = order
-        .iter()
-        .position(|m| (m.kind, m.layer) == (MatmulKind::Q, 1))
-        .unwrap();
+    let at = order.iter().position(|m| m.id == MatmulKind::Q.at(1)).unwrap();
     let scale = report.weights.iter().find(|w| w.tensor == name).unwrap();
     let all = &made.bits[at];
     assert_eq!(
@@ -34,10 +31,10 @@ fn weights_are_folded_and_rounded_to_the_reported_scale() {
     for (x, out) in [(0, 0), (5, 17), (127, 127)] {
         let unit = f64::from(all[out]).exp2() / 4.0;
         let exact = f64::from(weights[out * 128 + x]) * f64::from(gain[x]) * unit;
-        let stored = f64::from(model.weight(MatmulKind::Q, 1, x, out));
+        let stored = f64::from(model.weight(MatmulKind::Q.at(1), x, out));
         assert!((stored - exact).abs() < 0.501, "{stored} for {exact}");
     }
-    for row in model.matrix(MatmulKind::Q, 1).chunks_exact(128) {
+    for row in model.matrix(MatmulKind::Q.at(1)).chunks_exact(128) {
         let largest = row.iter().map(|w| w.abs()).max().unwrap();
         assert!((1024..=2047).contains(&largest), "{largest}");
     }
@@ -101,8 +98,8 @@ fn tallies_of_one_traversal_do_not_disturb_each_other() {
     let rotation = Rotation::new(config.hidden);
     for m in config.matmuls() {
         for rotation in [None, Some(&rotation)] {
-            let matrix = Folded::new(&checkpoint, m.kind, m.layer, rotation).unwrap();
-            let (inputs, outputs) = config.dims(m.kind);
+            let matrix = Folded::new(&checkpoint, m.id, rotation).unwrap();
+            let (inputs, outputs) = config.dims(m.id.kind());
             let exponents: Vec<u8> = (0..inputs).map(|c| (c % 3) as u8).collect();
             let means: Vec<f64> = (0..inputs).map(|c| 1.0 + c as f64).collect();
             let scaled = || matrix.clone().in_units(&exponents);
@@ -133,7 +130,7 @@ fn maxima_leave_out_inputs_that_count_on_their_own() {
     let config = odd_config();
     let (_dir, checkpoint) = synthetic(&config);
     for kind in [MatmulKind::Embed, MatmulKind::Down] {
-        let matrix = Folded::new(&checkpoint, kind, 0, None).unwrap();
+        let matrix = Folded::new(&checkpoint, kind.at(0), None).unwrap();
         let (inputs, outputs) = config.dims(kind);
         let entries = entries(&matrix, (inputs, outputs));
         let largest = matrix.tally(Maxima { inputs: &[1, 4] }).unwrap();

@@ -55,9 +55,9 @@ fn hostile(seed: u64) -> QuantisedModel {
         _ => random_model(config, format, seed),
     };
     for m in model.config.matmuls() {
-        let most = model.params.max_weight(m.kind) as i16;
+        let most = model.params.max_weight(m.id.kind()) as i16;
         let small = rng.below(10) as u32;
-        edit(&mut model, m.kind, m.layer, |matrix| {
+        edit(&mut model, m.id, |matrix| {
             for column in matrix.chunks_exact_mut(m.in_dim) {
                 match rng.below(4) {
                     0 => column.fill(most),
@@ -71,7 +71,7 @@ fn hostile(seed: u64) -> QuantisedModel {
         .config
         .matmuls()
         .iter()
-        .map(|m| (m.kind, (m.in_dim, m.out_dim)))
+        .map(|m| (m.id.kind(), (m.in_dim, m.out_dim)))
         .collect();
     let out = |kind| dims.get(&kind).map_or(1, |(_, out)| *out);
     let params = &mut model.params;
@@ -93,9 +93,9 @@ fn hostile(seed: u64) -> QuantisedModel {
         }
     }
     let kinds = model.config.matmuls();
-    let kinds = kinds.iter().filter(|m| m.kind != MatmulKind::Embed);
+    let kinds = kinds.iter().filter(|m| m.id.kind() != MatmulKind::Embed);
     model.params.columns = kinds
-        .map(|m| false_norms(&mut rng, m.in_dim as u64, model.params.max_weight(m.kind) as u64))
+        .map(|m| false_norms(&mut rng, m.in_dim as u64, model.params.max_weight(m.id.kind()) as u64))
         .collect();
     model
 }

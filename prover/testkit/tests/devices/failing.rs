@@ -7,7 +7,7 @@ use std::sync::Arc;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::MatrixId;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::LookupTree;
 use tessera_kernels::table::Table as Pages;
@@ -89,13 +89,12 @@ impl Linear for Failing {
     fn matmul(
         &self,
         model: &QuantisedModel,
-        kind: MatmulKind,
-        layer: usize,
+        id: MatrixId,
         activations: &[i16],
         pass: &mut WeightPass<'_>,
     ) -> Result<Acc, DeviceError> {
         self.call()?;
-        Vectors.linear().matmul(model, kind, layer, activations, pass)
+        Vectors.linear().matmul(model, id, activations, pass)
     }
 }
 

@@ -186,8 +186,8 @@ fn weights_are_those_of_the_chunk() {
     let mut other = own.clone();
     for kind in LAYER_KINDS {
         for layer in scene.chunk.layers() {
-            let matrix = own.matrix(kind, layer - 2);
-            edit(&mut other, kind, layer, |m| *m = matrix);
+            let matrix = own.matrix(kind.at(layer - 2));
+            edit(&mut other, kind.at(layer), |m| *m = matrix);
         }
     }
     scene.model.quantised = other.clone();

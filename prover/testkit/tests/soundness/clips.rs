@@ -2,7 +2,7 @@
 
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, requant};
-use tessera_circuits::model::{ChannelShift, MatmulKind, WeightFormat};
+use tessera_circuits::model::{ChannelShift, MatmulKind, MatrixId, WeightFormat};
 use tessera_circuits::ops::logits;
 use tessera_circuits::rounding::Rounded;
 use tessera_circuits::semantics::arg_max;
@@ -354,7 +354,7 @@ fn a_row_of_the_smallest_logits_is_token_0() {
         "{weight}"
     );
     let mut model = scene.model.quantised.clone();
-    edit(&mut model, MatmulKind::Head, 0, |head| {
+    edit(&mut model, MatrixId::HEAD, |head| {
         for (i, w) in head.iter_mut().enumerate() {
             *w = -(weight * row[i % hidden].signum()) as i16;
         }

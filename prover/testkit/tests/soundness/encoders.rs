@@ -169,7 +169,7 @@ fn states_are_added_with_the_gains_of_the_key() {
         m.params.biases[at].fill(0);
     });
     caught(&|m| m.params.layers[1].skip_attn = ByClass { body: 1, lead: 0 });
-    caught(&|m| edit(m, MatmulKind::Down, 0, |down| down.swap(0, 1)));
+    caught(&|m| edit(m, MatmulKind::Down.at(0), |down| down.swap(0, 1)));
 }
 
 /// The gains of the last state make no part of what is proved: they are in the model's id, from which the vector is read.

@@ -1,7 +1,7 @@
 //! A forward pass that deviates where an attack wants it to, and is consistent everywhere else: plain loops, so
 //! that a deviation is one line, and everything downstream of it follows.
 
-use tessera_circuits::model::{MatmulKind, RowClass};
+use tessera_circuits::model::{MatmulKind, MatrixId, RowClass};
 use tessera_circuits::ops::stream::Update;
 use tessera_circuits::rounding::shift_of;
 use tessera_circuits::semantics::{
@@ -95,14 +95,14 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn matmul(&self, kind: MatmulKind, l: usize, a: &[i16]) -> Acc {
-        let (inputs, outputs) = self.model.config.dims(kind);
+    fn matmul(&self, id: MatrixId, a: &[i16]) -> Acc {
+        let (inputs, outputs) = self.model.config.dims(id.kind());
         let mut acc = Acc::default();
         for row in a.chunks_exact(inputs) {
             for out in 0..outputs {
-                let weights = (0..inputs).map(|x| self.model.weight(kind, l, x, out));
+                let weights = (0..inputs).map(|x| self.model.weight(id, x, out));
                 let [hi, lo] = dot(row.iter().copied(), weights);
-                let bias = self.model.params.bias(kind, l).get(out).copied().unwrap_or(0);
+                let bias = self.model.params.bias(id).get(out).copied().unwrap_or(0);
                 acc.0.push(hi + bias.div_euclid(256));
                 acc.1.push(lo + bias.rem_euclid(256));
             }
@@ -110,10 +110,10 @@ impl Pass<'_> {
         acc
     }
 
-    fn project(&self, kind: MatmulKind, l: usize, a: &[i16]) -> (Acc, Vec<i16>) {
-        let acc = self.matmul(kind, l, a);
-        let shift = shift_of(&self.model.params, kind, l).expect("a layer");
-        let outputs = self.model.config.dims(kind).1;
+    fn project(&self, id: MatrixId, a: &[i16]) -> (Acc, Vec<i16>) {
+        let acc = self.matmul(id, a);
+        let shift = shift_of(&self.model.params, id).expect("a layer");
+        let outputs = self.model.config.dims(id.kind()).1;
         let values = acc.0.iter().zip(&acc.1).enumerate();
         let out = values.map(|(i, (hi, lo))| requantise(total(*hi, *lo), shift.at(i % outputs)));
         let out = out.collect();
@@ -158,10 +158,10 @@ impl Pass<'_> {
     }
 
     /// The update of a residual stream by a matmul of `a`: the states that follow.
-    fn update(&self, kind: MatmulKind, l: usize, a: &[i16], before: &[i16]) -> Vec<Stream> {
-        let acc = self.matmul(kind, l, a);
+    fn update(&self, id: MatrixId, a: &[i16], before: &[i16]) -> Vec<Stream> {
+        let acc = self.matmul(id, a);
         let per_layer = self.model.config.states_per_layer();
-        let state = per_layer * l + 1 + if kind == MatmulKind::O { 0 } else { per_layer / 2 };
+        let state = per_layer * id.layer() + 1 + if id.kind() == MatmulKind::O { 0 } else { per_layer / 2 };
         if self.model.config.norms_outputs() {
             return self.post_normed(state, acc, before);
         }
@@ -206,7 +206,7 @@ impl Pass<'_> {
         let config = &self.model.config;
         let heads = config.dims(kind).1 / config.head_dim;
         let mut out = NormedHeads::default();
-        let Some(norm) = self.model.params.head_norm(kind, l) else {
+        let Some(norm) = self.model.params.head_norm(kind.at(l)) else {
             return out;
         };
         for (i, values) in rows.chunks_exact(config.head_dim).enumerate() {
@@ -234,7 +234,11 @@ impl Pass<'_> {
             config.head_dim / 2,
             config.dims(kind).1 / config.head_dim,
         );
-        let gains = self.model.params.head_norm(kind, l).map_or(&[][..], |norm| &norm.gains);
+        let gains = self
+            .model
+            .params
+            .head_norm(kind.at(l))
+            .map_or(&[][..], |norm| &norm.gains);
         let mut out = rows.to_vec();
         for (at, head) in out.chunks_exact_mut(dim).enumerate() {
             for x in 0..half {
@@ -323,7 +327,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
     let exps = exp_table(params.score_bits);
     let silus = mlp_table(params);
     let cap = config.blocks.score_cap.map(|cap| cap_table(cap, params.score_bits));
-    let weight = |id: &u32, y| model.weight(MatmulKind::Embed, 0, *id as usize, y);
+    let weight = |id: &u32, y| model.weight(MatrixId::EMBED, *id as usize, y);
     let weights = ids.iter().flat_map(|id| (0..config.hidden).map(move |y| weight(id, y)));
     let hi: Vec<i32> = weights.map(|w| i32::from(w) << params.embed_exponent).collect();
     let x = hi.iter().enumerate();
@@ -336,9 +340,9 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         let mut w = LayerWitness::default();
         let first = config.attention_state(l);
         let y = &streams[first].y;
-        ((w.q_acc_hi, w.q_acc_lo), w.q) = pass.project(MatmulKind::Q, l, y);
-        ((w.k_acc_hi, w.k_acc_lo), w.k) = pass.project(MatmulKind::K, l, y);
-        ((w.v_acc_hi, w.v_acc_lo), w.v) = pass.project(MatmulKind::V, l, y);
+        ((w.q_acc_hi, w.q_acc_lo), w.q) = pass.project(MatmulKind::Q.at(l), y);
+        ((w.k_acc_hi, w.k_acc_lo), w.k) = pass.project(MatmulKind::K.at(l), y);
+        ((w.v_acc_hi, w.v_acc_lo), w.v) = pass.project(MatmulKind::V.at(l), y);
         w.q_norm = pass.norm_heads(l, MatmulKind::Q, &w.q);
         w.k_norm = pass.norm_heads(l, MatmulKind::K, &w.k);
         let [q, k] = match config.head_norms {
@@ -348,12 +352,12 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         w.q_rot = pass.rotate(l, MatmulKind::Q, q);
         w.k_rot = pass.rotate(l, MatmulKind::K, k);
         pass.attend(l, &mut w, &exps, cap.as_deref());
-        let added = pass.update(MatmulKind::O, l, &w.att, &streams[first].x);
+        let added = pass.update(MatmulKind::O.at(l), &w.att, &streams[first].x);
         streams.extend(added);
 
         let y = &streams[config.mlp_state(l)].y;
-        ((w.gate_acc_hi, w.gate_acc_lo), w.gate) = pass.project(MatmulKind::Gate, l, y);
-        ((w.up_acc_hi, w.up_acc_lo), w.up) = pass.project(MatmulKind::Up, l, y);
+        ((w.gate_acc_hi, w.gate_acc_lo), w.gate) = pass.project(MatmulKind::Gate.at(l), y);
+        ((w.up_acc_hi, w.up_acc_lo), w.up) = pass.project(MatmulKind::Up.at(l), y);
         w.silu = w
             .gate
             .iter()
@@ -368,10 +372,10 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         if !deviation.keeps_residual(l) {
             before.fill(0);
         }
-        streams.extend(pass.update(MatmulKind::Down, l, &w.h, &before));
+        streams.extend(pass.update(MatmulKind::Down.at(l), &w.h, &before));
         layers.push(w);
     }
-    let ((logits_acc_hi, logits_acc_lo), logits) = pass.project(MatmulKind::Head, 0, &streams[config.states() - 1].y);
+    let ((logits_acc_hi, logits_acc_lo), logits) = pass.project(MatrixId::HEAD, &streams[config.states() - 1].y);
     Witness {
         ids: ids.to_vec(),
         streams,

@@ -200,7 +200,7 @@ impl Scene {
     pub fn quiet_with(mut model: QuantisedModel, shift: u8) -> Self {
         // With biases its values are other ones than the attacks are about.
         model.params.biases.clear();
-        edit(&mut model, MatmulKind::O, 2, |o| o.fill(0));
+        edit(&mut model, MatmulKind::O.at(2), |o| o.fill(0));
         model.params.layers[2].att = shift;
         Self::of(model)
     }

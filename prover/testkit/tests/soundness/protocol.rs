@@ -6,7 +6,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LookupTables;
-use tessera_circuits::model::{MatmulKind, WeightFormat};
+use tessera_circuits::model::{MatmulKind, MatrixId, WeightFormat};
 use tessera_circuits::ops::stream;
 use tessera_circuits::semantics::requantise;
 use tessera_circuits::shape::{Part, Shape};
@@ -47,14 +47,14 @@ fn simulation() -> Scene {
     scene.statement.output = vec![17, 250, 3, 99];
     let mut zero = scene.model.quantised.clone();
     for m in zero.config.matmuls() {
-        edit(&mut zero, m.kind, m.layer, |matrix| matrix.fill(0));
+        edit(&mut zero, m.id, |matrix| matrix.fill(0));
     }
     scene.witness = witness_of(&zero, &scene.statement);
     let vocab = scene.model.key.config.vocab;
     for (row, id) in scene.statement.generated() {
         let at = row * vocab + id as usize;
         scene.witness.logits_acc_hi[at] = 1 << 18;
-        let shift = tessera_circuits::rounding::shift_of(&zero.params, MatmulKind::Head, 0).expect("the head");
+        let shift = tessera_circuits::rounding::shift_of(&zero.params, MatrixId::HEAD).expect("the head");
         scene.witness.logits[at] = requantise(1 << 26, shift.at(id as usize));
     }
     scene
@@ -464,7 +464,7 @@ fn nothing_may_be_left_out() {
 /// A model with other weights, everything consistent with them but the commitment.
 fn other_weights(scene: &Scene) -> QuantisedModel {
     let mut other = scene.model.quantised.clone();
-    edit(&mut other, MatmulKind::Down, 1, |down| down[5] ^= 1);
+    edit(&mut other, MatmulKind::Down.at(1), |down| down[5] ^= 1);
     other
 }
 
@@ -519,7 +519,7 @@ fn weights_do_not_move_within_a_band() {
     assert_claims_violated(scene.attempt(&hooks));
     let mut other = scene.model.quantised.clone();
     // Outputs 5 and 69 of the first input: the same place in the first two tiles.
-    edit(&mut other, MatmulKind::Down, 1, |down| down.swap(5, 69));
+    edit(&mut other, MatmulKind::Down.at(1), |down| down.swap(5, 69));
     assert_ne!(other.weights.all(), scene.model.quantised.weights.all());
     scene.witness = witness_of(&other, &scene.statement);
     rejects_weights(&scene, &other.weights);

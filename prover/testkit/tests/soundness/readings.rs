@@ -3,7 +3,7 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
-use tessera_circuits::model::{ChannelShift, ColumnNorms, LimbSet, Limbs, MatmulKind, ModelConfig, WeightFormat};
+use tessera_circuits::model::{ChannelShift, ColumnNorms, LimbSet, Limbs, MatrixId, ModelConfig, WeightFormat};
 use tessera_circuits::ops::logits::{self, MARGIN};
 use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::{Part, Shape};
@@ -45,7 +45,7 @@ fn with_false_norms(wanted: i64, shift: u8) -> (Scene, i64) {
     // All weights are as large as the wanted logit needs.
     let weight = (wanted << total) / magnitude;
     assert!(weight <= 8191, "{weight}");
-    edit(&mut model, MatmulKind::Head, 0, |head| {
+    edit(&mut model, MatrixId::HEAD, |head| {
         let outputs = head.len() / hidden;
         for (out, column) in head.chunks_exact_mut(hidden).enumerate() {
             let factor = match out {

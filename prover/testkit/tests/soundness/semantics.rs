@@ -5,7 +5,8 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
 use tessera_circuits::model::{
-    Activation, ChannelShift, MatmulKind, ModelConfig, ModelParams, NormParams, Rotation, WeightFormat, LAYER_KINDS,
+    Activation, ChannelShift, MatmulKind, MatrixId, ModelConfig, ModelParams, NormParams, Rotation, WeightFormat,
+    LAYER_KINDS,
 };
 use tessera_circuits::ops::softmax;
 use tessera_circuits::semantics::{exp_table, reciprocal, MASKED};
@@ -434,9 +435,9 @@ fn every_layer_has_its_own_rotation() {
 #[test]
 fn gate_and_up_are_not_swapped() {
     impostor("accumulators", |m| {
-        let (gate, up) = (m.matrix(MatmulKind::Gate, 1), m.matrix(MatmulKind::Up, 1));
-        edit(m, MatmulKind::Gate, 1, |matrix| *matrix = up);
-        edit(m, MatmulKind::Up, 1, |matrix| *matrix = gate);
+        let (gate, up) = (m.matrix(MatmulKind::Gate.at(1)), m.matrix(MatmulKind::Up.at(1)));
+        edit(m, MatmulKind::Gate.at(1), |matrix| *matrix = up);
+        edit(m, MatmulKind::Up.at(1), |matrix| *matrix = gate);
     });
 }
 
@@ -444,9 +445,9 @@ fn gate_and_up_are_not_swapped() {
 fn layers_are_not_swapped() {
     impostor("accumulators", |m| {
         for kind in LAYER_KINDS {
-            let [first, second] = [0, 1].map(|l| m.matrix(kind, l));
-            edit(m, kind, 0, |matrix| *matrix = second);
-            edit(m, kind, 1, |matrix| *matrix = first);
+            let [first, second] = [0, 1].map(|l| m.matrix(kind.at(l)));
+            edit(m, kind.at(0), |matrix| *matrix = second);
+            edit(m, kind.at(1), |matrix| *matrix = first);
         }
     });
 }
@@ -455,7 +456,7 @@ fn layers_are_not_swapped() {
 fn embeddings_are_those_of_the_tokens() {
     impostor("accumulators", |m| {
         let hidden = m.config.hidden;
-        edit(m, MatmulKind::Embed, 0, |embed| embed.rotate_left(hidden));
+        edit(m, MatrixId::EMBED, |embed| embed.rotate_left(hidden));
     });
 }
 
@@ -544,7 +545,7 @@ fn biases_are_those_of_the_key() {
     let of = |m: &ModelParams, kind: MatmulKind, l: usize| {
         let own = |own: &MatmulKind| *own == kind;
         let place = l * LAYER_KINDS.len() + LAYER_KINDS.iter().position(own).unwrap_or(0);
-        assert_eq!(m.biases[place], m.bias(kind, l));
+        assert_eq!(m.biases[place], m.bias(kind.at(l)));
         place
     };
     for kind in LAYER_KINDS {
@@ -565,11 +566,11 @@ fn positions_are_those_of_the_rows() {
     caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| {
         let first = m.config.vocab * m.config.hidden;
         let hidden = m.config.hidden;
-        edit(m, MatmulKind::Embed, 0, |embed| embed[first..].rotate_left(hidden));
+        edit(m, MatrixId::EMBED, |embed| embed[first..].rotate_left(hidden));
     });
     caught_impostor_of(plain(), Caught::Claim("accumulators"), |m| {
         let first = m.config.vocab * m.config.hidden;
-        edit(m, MatmulKind::Embed, 0, |embed| embed[first..].fill(0));
+        edit(m, MatrixId::EMBED, |embed| embed[first..].fill(0));
     });
 }
 

@@ -5,7 +5,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{base, requant};
-use tessera_circuits::model::{Limbs, MatmulKind, WeightFormat};
+use tessera_circuits::model::{Limbs, MatmulKind, MatrixId, WeightFormat};
 use tessera_circuits::ops::norms::bound_limbs;
 use tessera_circuits::ops::{ff, logits, stream};
 use tessera_circuits::shape::{Part, Shape};
@@ -208,7 +208,7 @@ fn outputs_that_wrap_modulo_p_are_rejected() {
 #[test]
 fn products_have_one_rounding() {
     let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
-    edit(&mut model, MatmulKind::Down, 1, |down| down.fill(0));
+    edit(&mut model, MatmulKind::Down.at(1), |down| down.fill(0));
     let scene = Scene::of(model);
     let at = row(&scene.shape(), Part::FF, &[1, 2, 3]);
     let total = 8 + i64::from(scene.model.key.params.layers[1].act.body);
@@ -492,7 +492,7 @@ fn a_tie_is_not_broken_the_other_way() {
     let (inputs, vocab) = (model.config.hidden, model.config.vocab);
     // Another token gets the weights of the best one.
     let twin = (best + 100) % vocab;
-    edit(&mut model, MatmulKind::Head, 0, |head| {
+    edit(&mut model, MatrixId::HEAD, |head| {
         head.copy_within(best * inputs..(best + 1) * inputs, twin * inputs);
     });
     scene = Scene::of(model);

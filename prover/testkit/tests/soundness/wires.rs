@@ -4,7 +4,7 @@
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
-use tessera_circuits::model::{MatmulKind, RowClass, WeightFormat};
+use tessera_circuits::model::{MatrixId, RowClass, WeightFormat};
 use tessera_circuits::ops::logits;
 use tessera_circuits::semantics::norm_rsqrt;
 use tessera_circuits::shape::{Part, Shape};
@@ -120,7 +120,7 @@ fn negative_logits() -> Scene {
     let row = scene.statement.rows() - 1;
     let own = scene.witness.logits[row * config.vocab..][..config.vocab].to_vec();
     let mut model = scene.model.quantised.clone();
-    edit(&mut model, MatmulKind::Head, 0, |head| {
+    edit(&mut model, MatrixId::HEAD, |head| {
         for (id, logit) in own.iter().enumerate() {
             if *logit >= 0 {
                 head[id * config.hidden..][..config.hidden]

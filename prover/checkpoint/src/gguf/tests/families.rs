@@ -284,7 +284,7 @@ fn files_of_gemma3_are_read() {
     assert_eq!(norm(Parameter::MlpNorm(1)), hub.gain(Parameter::MlpNorm(1)).unwrap());
     assert_eq!(norm(Parameter::PostNorm(MatmulKind::O, 1)), gain(10, hidden));
     assert_eq!(norm(Parameter::PostNorm(MatmulKind::Down, 0)), gain(1, hidden));
-    assert_eq!(own.head_gain(MatmulKind::K, 1).unwrap(), Some(gain(13, head_dim)));
+    assert_eq!(own.head_gain(MatmulKind::K.at(1)).unwrap(), Some(gain(13, head_dim)));
     gguf.set("gemma3.attn_logit_softcapping", Value::F32(50.0));
     let refused = survey(&gguf).unsupported;
     assert!(refused.iter().any(|u| u.detail.contains("attn_logit_softcapping")));
