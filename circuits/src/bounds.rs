@@ -12,7 +12,7 @@ use stwo::core::fields::m31::P;
 use crate::gains::Gains;
 use crate::model::{
     range, ByClass, ChannelShift, LayerParams, MatmulKind, MatrixId, ModelConfig, ModelError, ModelParams, NormParams,
-    PostNorm, RowClass, StreamShift, MAX_ENTRIES, MIN_WEIGHT_BITS,
+    PostNorm, RowClass, StreamShift, Writer, MAX_ENTRIES, MIN_WEIGHT_BITS,
 };
 use crate::reranker;
 use crate::semantics::{norm_bound, ROPE_BITS, RSQRT_BITS};
@@ -263,14 +263,13 @@ impl Check<'_> {
         &self,
         what: &'static str,
         id: MatrixId,
-        shift: &StreamShift,
-        skip: ByClass<i8>,
+        Writer { shift, skip, post_norm }: Writer<'_>,
     ) -> Result<(), ModelError> {
         let (kind, layer) = (id.kind(), id.layer());
         let (config, params) = (self.config, self.params);
-        if let Some(post) = params.layers.get(layer).and_then(|l| l.post_norms.as_ref()) {
+        if let Some(post) = post_norm {
             self.stream(what, id, shift, None)?;
-            return self.sum(what, layer, (kind, post.of(kind)), skip);
+            return self.sum(what, layer, (kind, post), skip);
         }
         if !config.sums_first() {
             return self.stream(what, id, shift, Some(skip));
@@ -357,13 +356,13 @@ impl Check<'_> {
 
     /// Gates and products; a model without them has no parameters of them, so that it has one key.
     fn gates(&self, layer: usize, p: &LayerParams) -> Result<(), ModelError> {
-        let acts = [p.act.body, p.act.lead];
+        let acts = [p.mlp.act.body, p.mlp.act.lead];
         if self.config.gated {
-            self.matmul("gate", MatmulKind::Gate.at(layer), &p.gate)?;
+            self.matmul("gate", MatmulKind::Gate.at(layer), &p.mlp.gate)?;
             let mut acts = acts.into_iter();
             return acts.try_for_each(|act| small("mlp product", act.into(), 1, MAX_ACT_SHIFT).map(|_| ()));
         }
-        let lists = [p.gate.0.len(), self.params.bias(MatmulKind::Gate.at(layer)).len()];
+        let lists = [p.mlp.gate.0.len(), self.params.bias(MatmulKind::Gate.at(layer)).len()];
         if let Some(got) = lists.into_iter().find(|len| *len > 0) {
             return Err(ModelError::Length {
                 what: "gates of a model without any",
@@ -411,13 +410,13 @@ impl Check<'_> {
     /// The norms of heads of a layer, where the model has them.
     fn head_norms(&self, p: &LayerParams) -> Result<(), ModelError> {
         let config = self.config;
-        let [got, expected] = [p.head_norms.is_some(), config.head_norms].map(usize::from);
+        let [got, expected] = [p.attention.head_norms.is_some(), config.head_norms].map(usize::from);
         let length = |what, got, expected| match got == expected {
             true => Ok(()),
             false => Err(ModelError::Length { what, got, expected }),
         };
         length("norms of heads of a layer", got, expected)?;
-        for norm in p.head_norms.iter().flat_map(|norms| [&norms.q, &norms.k]) {
+        for norm in p.attention.head_norms.iter().flat_map(|norms| [&norms.q, &norms.k]) {
             length("gains of a norm of heads", norm.gains.len(), config.head_dim)?;
             let largest = norm.gains.iter().map(|gain| gain.unsigned_abs()).max().unwrap_or(0);
             range("gain of a norm of heads", largest.into(), 0, MAX_GAIN)?;
@@ -515,8 +514,12 @@ impl ModelParams {
                 max: MAX_SILU_BITS.into(),
             });
         }
-        for p in &self.layers {
-            let [got, expected] = [p.post_norms.is_some(), config.norms_outputs()].map(usize::from);
+        for p in self
+            .layers
+            .iter()
+            .flat_map(|l| [&l.attention.post_norm, &l.mlp.post_norm])
+        {
+            let [got, expected] = [p.is_some(), config.norms_outputs()].map(usize::from);
             if got != expected {
                 let what = "norms of what a layer adds";
                 return Err(ModelError::Length { what, got, expected });
@@ -527,20 +530,26 @@ impl ModelParams {
         check.exponents()?;
         check.stream("embedding", MatrixId::EMBED, &self.embed, None)?;
         for (l, p) in self.layers.iter().enumerate() {
-            check.norm(&p.norm_attn)?;
-            check.matmul("q", MatmulKind::Q.at(l), &p.q)?;
-            check.matmul("k", MatmulKind::K.at(l), &p.k)?;
-            check.matmul("v", MatmulKind::V.at(l), &p.v)?;
+            check.norm(&p.attention.norm)?;
+            check.matmul("q", MatmulKind::Q.at(l), &p.attention.q)?;
+            check.matmul("k", MatmulKind::K.at(l), &p.attention.k)?;
+            check.matmul("v", MatmulKind::V.at(l), &p.attention.v)?;
             check.head_norms(p)?;
-            check.scores(l, p.score)?;
+            check.scores(l, p.attention.score)?;
             // Probabilities of a row sum to at most 2^15 + context / 2.
             let sum = (1 << 15) + config.context as u64 / 2;
-            check.round("attention output", l, AccumulatorBound(128 * sum + LOW), p.att, None)?;
-            check.update("o", MatmulKind::O.at(l), &p.o, p.skip_attn)?;
-            check.norm(&p.norm_mlp)?;
+            check.round(
+                "attention output",
+                l,
+                AccumulatorBound(128 * sum + LOW),
+                p.attention.att,
+                None,
+            )?;
+            check.update("o", MatmulKind::O.at(l), p.writer(MatmulKind::O))?;
+            check.norm(&p.mlp.norm)?;
             check.gates(l, p)?;
-            check.matmul("up", MatmulKind::Up.at(l), &p.up)?;
-            check.update("down", MatmulKind::Down.at(l), &p.down, p.skip_mlp)?;
+            check.matmul("up", MatmulKind::Up.at(l), &p.mlp.up)?;
+            check.update("down", MatmulKind::Down.at(l), p.writer(MatmulKind::Down))?;
         }
         check.norm(&self.norm_final)?;
         match config.generates() {

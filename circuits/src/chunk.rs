@@ -115,7 +115,7 @@ impl Chunk {
             biases: lists.concat(),
             layers: model.layers.get(self.layers()).unwrap_or_default().to_vec(),
             columns: own.unwrap_or_default().iter().copied().chain(head).collect(),
-            norm_final: next.map_or(&model.norm_final, |layer| &layer.norm_attn).clone(),
+            norm_final: next.map_or(&model.norm_final, |layer| &layer.attention.norm).clone(),
             embed_exponent,
             embed,
             ..model.clone()
@@ -218,11 +218,11 @@ mod tests {
     fn params() -> ModelParams {
         let mut params = test_params(&config());
         for (l, layer) in params.layers.iter_mut().enumerate() {
-            layer.norm_attn.shift = ChannelShift::one(1 + l as u8);
-            layer.norm_mlp.shift = ChannelShift::one(2 + l as u8);
-            layer.q = ChannelShift(vec![1 + l as u8]);
-            layer.down = StreamShift::one(1 + l as u8);
-            layer.skip_attn.lead = -(l as i8);
+            layer.attention.norm.shift = ChannelShift::one(1 + l as u8);
+            layer.mlp.norm.shift = ChannelShift::one(2 + l as u8);
+            layer.attention.q = ChannelShift(vec![1 + l as u8]);
+            layer.mlp.down = StreamShift::one(1 + l as u8);
+            layer.attention.skip.lead = -(l as i8);
         }
         for (i, norms) in params.columns.iter_mut().enumerate() {
             let l1 = 1 + (i / LAYER_KINDS.len()) as u64;
@@ -289,7 +289,7 @@ mod tests {
             assert_eq!(own.layers.len(), chunk.layers().len());
             let norm = match chunk.is_last() {
                 true => &params.norm_final,
-                false => &params.layers[chunk.end].norm_attn,
+                false => &params.layers[chunk.end].attention.norm,
             };
             assert_eq!(own.norm_final, *norm);
             for kind in LAYER_KINDS {

@@ -2,6 +2,7 @@
 //! weight matmuls. Everything here is public and part of the model key (docs/protocol.md, section 1).
 
 mod blocks;
+mod layers;
 mod matrices;
 mod mlp;
 mod padding;
@@ -14,11 +15,12 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 pub use params::{
-    max_weight, ByClass, ChannelShift, ColumnNorms, HeadNorm, HeadNorms, LayerParams, LeadingRows, ModelParams,
-    NormParams, PostNorm, PostNorms, RowClass, StreamShift, WeightFormat, MIN_WEIGHT_BITS,
+    max_weight, ByClass, ChannelShift, ColumnNorms, LeadingRows, ModelParams, RowClass, StreamShift, WeightFormat,
+    MIN_WEIGHT_BITS,
 };
 
 pub use blocks::*;
+pub use layers::{AttentionParams, HeadNorm, HeadNorms, LayerParams, MlpParams, NormParams, PostNorm, Writer};
 pub use matrices::{LimbSet, Limbs, Matmul, MatmulKind, MatrixId, KINDS, LAYER_KINDS};
 pub use mlp::Activation;
 pub use padding::Padded;

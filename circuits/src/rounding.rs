@@ -50,13 +50,13 @@ pub fn shift_of(params: &ModelParams, id: MatrixId) -> Option<&ChannelShift> {
     match kind {
         MatmulKind::Embed => Some(&params.embed.body),
         MatmulKind::Head => Some(&params.head),
-        MatmulKind::Q => of.map(|l| &l.q),
-        MatmulKind::K => of.map(|l| &l.k),
-        MatmulKind::V => of.map(|l| &l.v),
-        MatmulKind::O => of.map(|l| &l.o.body),
-        MatmulKind::Gate => of.map(|l| &l.gate),
-        MatmulKind::Up => of.map(|l| &l.up),
-        MatmulKind::Down => of.map(|l| &l.down.body),
+        MatmulKind::Q => of.map(|l| &l.attention.q),
+        MatmulKind::K => of.map(|l| &l.attention.k),
+        MatmulKind::V => of.map(|l| &l.attention.v),
+        MatmulKind::O => of.map(|l| &l.attention.o.body),
+        MatmulKind::Gate => of.map(|l| &l.mlp.gate),
+        MatmulKind::Up => of.map(|l| &l.mlp.up),
+        MatmulKind::Down => of.map(|l| &l.mlp.down.body),
     }
 }
 

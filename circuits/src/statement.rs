@@ -223,11 +223,10 @@ pub fn norm_of(params: &ModelParams, state: usize) -> &NormParams {
     let Some(layer) = params.layers.get(state / per_layer) else {
         return &params.norm_final;
     };
-    match (&layer.post_norms, state % per_layer) {
-        (_, 0) => &layer.norm_attn,
-        (Some(post), 1) => &post.attn.norm,
-        (Some(post), 3) => &post.mlp.norm,
-        _ => &layer.norm_mlp,
+    match (state % per_layer, &layer.attention.post_norm, &layer.mlp.post_norm) {
+        (0, ..) => &layer.attention.norm,
+        (1, Some(post), _) | (3, _, Some(post)) => &post.norm,
+        _ => &layer.mlp.norm,
     }
 }
 

@@ -382,8 +382,8 @@ fn edit_features(key: &mut ModelKey, input: &mut Input<'_>) {
             if input.byte() % 4 < 3 {
                 // Nothing of gates is left.
                 for layer in &mut params.layers {
-                    layer.gate.0.clear();
-                    layer.act = ByClass::both(0);
+                    layer.mlp.gate.0.clear();
+                    layer.mlp.act = ByClass::both(0);
                 }
                 let gates = (0..params.layers.len()).map(|l| l * LAYER_KINDS.len() + GATE);
                 gates.for_each(|at| {
@@ -425,17 +425,17 @@ fn edit_params(params: &mut ModelParams, input: &mut Input<'_>) {
         4 => edit(&mut params.exponents, input, |k, i| *k = i.byte()),
         5 => params.silu_bits = number as i32,
         _ => edit(&mut params.layers, input, |layer, i| match i.byte() % 8 {
-            0 => edit(&mut layer.q.0, i, |s, i| *s = i.byte()),
-            1 => layer.att = small,
-            2 => layer.o.lead = small as i8,
-            3 => layer.skip_attn.body = small as i8,
-            4 => layer.skip_mlp.lead = small as i8,
-            5 => layer.act.lead = small,
+            0 => edit(&mut layer.attention.q.0, i, |s, i| *s = i.byte()),
+            1 => layer.attention.att = small,
+            2 => layer.attention.o.lead = small as i8,
+            3 => layer.attention.skip.body = small as i8,
+            4 => layer.mlp.skip.lead = small as i8,
+            5 => layer.mlp.act.lead = small,
             6 => {
-                layer.norm_attn.scale = small;
-                edit(&mut layer.norm_attn.shift.0, i, |s, i| *s = i.byte());
+                layer.attention.norm.scale = small;
+                edit(&mut layer.attention.norm.shift.0, i, |s, i| *s = i.byte());
             }
-            _ => layer.norm_mlp.eps.body = number,
+            _ => layer.mlp.norm.eps.body = number,
         }),
     }
 }
@@ -477,7 +477,9 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         14 => key.params.head = ChannelShift(vec![number as u8; input.below(400)]),
         15 => key.params.norm_final.scale = number as _,
         16 => key.params.norm_final.eps.lead = number as _,
-        17 => edit(&mut key.params.layers, input, |layer, i| layer.score = i.byte()),
+        17 => edit(&mut key.params.layers, input, |layer, i| {
+            layer.attention.score = i.byte()
+        }),
         18 => key.params.score_bits = number as i32,
         19 => key.params.gate_bits = number as i32,
         20 => key.weights.log_message = number as u32,

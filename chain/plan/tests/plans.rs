@@ -114,10 +114,10 @@ fn plans_of_narrow_differences_say_what_the_wiring_says() {
     let (hidden, kv) = (model.config.hidden, model.config.kv_heads * model.config.head_dim);
     model.params.head = mixed(model.config.vocab, 4);
     for (l, layer) in model.params.layers.iter_mut().enumerate() {
-        (layer.k, layer.v) = (mixed(kv, 5), ChannelShift::one(9));
-        (layer.o.body, layer.o.lead) = (mixed(hidden, 4 + l as u8), 2);
-        (layer.down.body, layer.down.lead) = (ChannelShift::one(8), -3);
-        (layer.skip_attn, layer.skip_mlp) = (ByClass::both(0), ByClass::both(0));
+        (layer.attention.k, layer.attention.v) = (mixed(kv, 5), ChannelShift::one(9));
+        (layer.attention.o.body, layer.attention.o.lead) = (mixed(hidden, 4 + l as u8), 2);
+        (layer.mlp.down.body, layer.mlp.down.lead) = (ChannelShift::one(8), -3);
+        (layer.attention.skip, layer.mlp.skip) = (ByClass::both(0), ByClass::both(0));
     }
     let key = unrooted_key(&model);
     key.check().expect("a valid key");
@@ -180,7 +180,11 @@ fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths
 fn only_accepted_proofs_in_one_piece_and_without_clipped_values_are_packed() {
     let model = |suite, config: ModelConfig, att| {
         let mut model = random_model(config, WeightFormat::Int16, 3);
-        model.params.layers.iter_mut().for_each(|layer| layer.att = att);
+        model
+            .params
+            .layers
+            .iter_mut()
+            .for_each(|layer| layer.attention.att = att);
         TestModel::of_suite(suite, model)
     };
     let calm = 9;

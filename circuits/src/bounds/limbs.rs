@@ -9,8 +9,8 @@
 use stwo::core::fields::m31::P;
 
 use crate::model::{
-    ByClass, ColumnNorms, LimbSet, Limbs, MatmulKind, MatrixId, ModelConfig, ModelError, ModelParams, NormParams,
-    RowClass, StreamShift, LAYER_KINDS,
+    ByClass, ColumnNorms, LayerParams, LimbSet, Limbs, MatmulKind, MatrixId, ModelConfig, ModelError, ModelParams,
+    NormParams, RowClass, StreamShift, LAYER_KINDS,
 };
 use crate::reranker::HEAD_LISTS;
 
@@ -188,9 +188,12 @@ impl ModelParams {
 
     /// In how many limbs the products of all norms are.
     pub fn norm_limbs(&self, config: &ModelConfig) -> Limbs {
-        let layers = self.layers.iter().flat_map(|l| [&l.norm_attn, &l.norm_mlp]);
-        let outputs = self.layers.iter().flat_map(|l| &l.post_norms);
-        let outputs = outputs.flat_map(|post| [&post.attn.norm, &post.mlp.norm]);
+        let layers = self.layers.iter().flat_map(LayerParams::norms);
+        let outputs = self
+            .layers
+            .iter()
+            .flat_map(LayerParams::post_norms)
+            .map(|post| &post.norm);
         let fits = |norm: &NormParams| {
             let scale = u32::from(norm.scale);
             let shifts = || norm.shift.0.iter().map(|shift| i32::from(*shift) + BASE);
@@ -225,18 +228,20 @@ impl ModelParams {
             }
         };
         let of_mlp = if config.is_parallel() {
-            &at.norm_attn
+            &at.attention.norm
         } else {
-            &at.norm_mlp
+            &at.mlp.norm
         };
         let (norm, shift) = match kind {
-            MatmulKind::O => return self.updates(kind, &at.o, update(at.skip_attn)),
-            MatmulKind::Down => return self.updates(kind, &at.down, update(at.skip_mlp)),
-            MatmulKind::Q => (&at.norm_attn, &at.q),
-            MatmulKind::K => (&at.norm_attn, &at.k),
-            MatmulKind::V => (&at.norm_attn, &at.v),
-            MatmulKind::Gate => (of_mlp, &at.gate),
-            MatmulKind::Up => (of_mlp, &at.up),
+            MatmulKind::O | MatmulKind::Down => {
+                let writer = at.writer(kind);
+                return self.updates(kind, writer.shift, update(writer.skip));
+            }
+            MatmulKind::Q => (&at.attention.norm, &at.attention.q),
+            MatmulKind::K => (&at.attention.norm, &at.attention.k),
+            MatmulKind::V => (&at.attention.norm, &at.attention.v),
+            MatmulKind::Gate => (of_mlp, &at.mlp.gate),
+            MatmulKind::Up => (of_mlp, &at.mlp.up),
             MatmulKind::Embed | MatmulKind::Head => (&self.norm_final, &self.head),
         };
         let bound = normed_bound(config.hidden, self.normed_bits(norm), norms.square);

@@ -42,14 +42,14 @@ pub(super) fn query_sum(params: &ModelParams, config: &ModelConfig, layer: usize
     let (Some(at), Some(norms)) = (params.layers.get(layer), params.norms(MatmulKind::Q.at(layer))) else {
         return rotated_sum(&vec![MOST; config.head_dim]);
     };
-    let bound = normed_bound(config.hidden, params.normed_bits(&at.norm_attn), norms.square);
+    let bound = normed_bound(config.hidden, params.normed_bits(&at.attention.norm), norms.square);
     let biases = params.bias(MatmulKind::Q.at(layer));
     let of = |channel: usize| {
         let bias = biases.get(channel).map_or(0, |b| b.unsigned_abs());
-        rounded_bound(bound + u128::from(bias), u32::from(at.q.at(channel)) + 8)
+        rounded_bound(bound + u128::from(bias), u32::from(at.attention.q.at(channel)) + 8)
     };
     // Heads whose channels are all alike are alike.
-    let alike = at.q.0.len() == 1 && biases.is_empty();
+    let alike = at.attention.q.0.len() == 1 && biases.is_empty();
     let heads = (0..if alike { 1 } else { config.heads }).map(|head| {
         let first = head * config.head_dim;
         let channels: Vec<u128> = (first..first + config.head_dim).map(of).collect();

@@ -2,7 +2,10 @@ mod encoders;
 mod post_norms;
 
 use super::*;
-use crate::model::{odd_config, test_params, Activation, ColumnNorms, HeadNorm, MAX_HEAD_DIM, MAX_VOCAB};
+use crate::model::{
+    odd_config, test_params, Activation, AttentionParams, ColumnNorms, HeadNorm, LayerParams, MlpParams, MAX_HEAD_DIM,
+    MAX_VOCAB,
+};
 
 #[test]
 fn low_accumulators_stay_below_the_range_of_the_join() {
@@ -88,23 +91,28 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
     ModelParams {
         embed_exponent: residual,
         embed: StreamShift::one(shift),
-        layers: vec![crate::model::LayerParams {
-            norm_attn: norm.clone(),
-            q: one(),
-            k: one(),
-            v: one(),
-            score: shift,
-            att: shift,
-            o: StreamShift::one(shift),
-            skip_attn: skip,
-            norm_mlp: norm.clone(),
-            gate: ChannelShift(vec![shift; 44]),
-            up: one(),
-            act: ByClass::both(shift.min(MAX_ACT_SHIFT)),
-            down: StreamShift::one(shift),
-            skip_mlp: skip,
-            head_norms: None,
-            post_norms: None,
+        layers: vec![LayerParams {
+            attention: AttentionParams {
+                norm: norm.clone(),
+                q: one(),
+                k: one(),
+                v: one(),
+                head_norms: None,
+                score: shift,
+                att: shift,
+                o: StreamShift::one(shift),
+                skip,
+                post_norm: None,
+            },
+            mlp: MlpParams {
+                norm: norm.clone(),
+                gate: ChannelShift(vec![shift; 44]),
+                up: one(),
+                act: ByClass::both(shift.min(MAX_ACT_SHIFT)),
+                down: StreamShift::one(shift),
+                skip,
+                post_norm: None,
+            },
         }],
         norm_final: norm,
         head: one(),
@@ -163,8 +171,8 @@ fn long_heads_need_bounds_of_their_queries() {
     // Twice the square, and half the unit: that is what a shift does, if every head has it.
     let shifted = |own: &mut ModelParams, one: u8| {
         square(own, 6560);
-        own.layers[0].q = ChannelShift(vec![2; 3 * wide]);
-        own.layers[0].q.0[wide..2 * wide].fill(one);
+        own.layers[0].attention.q = ChannelShift(vec![2; 3 * wide]);
+        own.layers[0].attention.q.0[wide..2 * wide].fill(one);
     };
     assert_eq!(with(wide, &|p| shifted(p, 2)), Ok(()));
     assert_eq!(with(wide, &|p| shifted(p, 1)), refused(5_935_232));
@@ -203,23 +211,29 @@ fn leading_rows_have_the_limits_of_all_rows() {
         own.check(&odd_config(1))
     };
     let refused = |what, value, min, max| Err(ModelError::OutOfRange { what, value, min, max });
-    assert_eq!(with(|p| p.layers[0].o.lead = 7), Ok(()));
-    assert_eq!(with(|p| p.layers[0].o.lead = -5), Ok(()));
-    assert_eq!(with(|p| p.layers[0].o.lead = 8), refused("o", 14, 1, 13));
-    assert_eq!(with(|p| p.layers[0].o.lead = -6), refused("o", 0, 1, 13));
-    assert_eq!(with(|p| p.layers[0].down.lead = i8::MIN), refused("down", 122, 1, 13));
-    assert_eq!(with(|p| p.layers[0].skip_mlp.lead = 7), Ok(()));
+    assert_eq!(with(|p| p.layers[0].attention.o.lead = 7), Ok(()));
+    assert_eq!(with(|p| p.layers[0].attention.o.lead = -5), Ok(()));
+    assert_eq!(with(|p| p.layers[0].attention.o.lead = 8), refused("o", 14, 1, 13));
+    assert_eq!(with(|p| p.layers[0].attention.o.lead = -6), refused("o", 0, 1, 13));
     assert_eq!(
-        with(|p| p.layers[0].skip_mlp.lead = 8),
+        with(|p| p.layers[0].mlp.down.lead = i8::MIN),
+        refused("down", 122, 1, 13)
+    );
+    assert_eq!(with(|p| p.layers[0].mlp.skip.lead = 7), Ok(()));
+    assert_eq!(
+        with(|p| p.layers[0].mlp.skip.lead = 8),
         refused("residual skip", 14, 0, 13)
     );
     assert_eq!(
-        with(|p| p.layers[0].skip_mlp.body = -7),
+        with(|p| p.layers[0].mlp.skip.body = -7),
         refused("residual skip", 1, 0, 13)
     );
     assert_eq!(with(|p| p.embed.lead = 7), Ok(()));
     assert_eq!(with(|p| p.embed.lead = 8), refused("embedding", 14, 1, 13));
-    assert_eq!(with(|p| p.layers[0].act.lead = 14), refused("mlp product", 14, 1, 6));
+    assert_eq!(
+        with(|p| p.layers[0].mlp.act.lead = 14),
+        refused("mlp product", 14, 1, 6)
+    );
     assert_eq!(
         with(|p| p.norm_final.eps.lead = 0),
         refused("norm eps", 0, 321, MAX_EPSILON)
@@ -243,13 +257,13 @@ type Shifts = fn(&mut ModelParams) -> &mut ChannelShift;
 fn shifts_are_one_for_all_channels_or_one_for_each() {
     let config = odd_config(1);
     let lists: [(&str, MatmulKind, Shifts); 8] = [
-        ("q", MatmulKind::Q, |p| &mut p.layers[0].q),
-        ("k", MatmulKind::K, |p| &mut p.layers[0].k),
-        ("v", MatmulKind::V, |p| &mut p.layers[0].v),
-        ("o", MatmulKind::O, |p| &mut p.layers[0].o.body),
-        ("gate", MatmulKind::Gate, |p| &mut p.layers[0].gate),
-        ("up", MatmulKind::Up, |p| &mut p.layers[0].up),
-        ("down", MatmulKind::Down, |p| &mut p.layers[0].down.body),
+        ("q", MatmulKind::Q, |p| &mut p.layers[0].attention.q),
+        ("k", MatmulKind::K, |p| &mut p.layers[0].attention.k),
+        ("v", MatmulKind::V, |p| &mut p.layers[0].attention.v),
+        ("o", MatmulKind::O, |p| &mut p.layers[0].attention.o.body),
+        ("gate", MatmulKind::Gate, |p| &mut p.layers[0].mlp.gate),
+        ("up", MatmulKind::Up, |p| &mut p.layers[0].mlp.up),
+        ("down", MatmulKind::Down, |p| &mut p.layers[0].mlp.down.body),
         ("embedding", MatmulKind::Embed, |p| &mut p.embed.body),
     ];
     for (what, kind, list) in lists {
@@ -273,7 +287,7 @@ fn shifts_are_one_for_all_channels_or_one_for_each() {
 fn products_of_the_mlp_fit_one_limb() {
     let with = |act, bits| {
         let mut own = params(6, 6, 26, 1 << 10, 10);
-        (own.layers[0].act.body, own.silu_bits) = (act, bits);
+        (own.layers[0].mlp.act.body, own.silu_bits) = (act, bits);
         own.check(&odd_config(1))
     };
     let refused = |what, value, min, max| Err(ModelError::OutOfRange { what, value, min, max });
@@ -330,8 +344,8 @@ fn shifts_of_norms_are_those_of_one_limb() {
         own.check(&config)
     };
     let norms: [fn(&mut ModelParams) -> &mut crate::model::NormParams; 3] = [
-        |p| &mut p.layers[0].norm_attn,
-        |p| &mut p.layers[0].norm_mlp,
+        |p| &mut p.layers[0].attention.norm,
+        |p| &mut p.layers[0].mlp.norm,
         |p| &mut p.norm_final,
     ];
     for norm in norms {
@@ -418,7 +432,7 @@ fn accumulators_that_are_too_large_are_named() {
         ..odd_config(1)
     };
     let mut own = params(5, 0, 26, 1 << 10, 10);
-    own.layers[0].gate = ChannelShift(vec![5]);
+    own.layers[0].mlp.gate = ChannelShift(vec![5]);
     let refused = |what, bound, shift| {
         Err(ModelError::Accumulator {
             what,
@@ -434,8 +448,8 @@ fn accumulators_that_are_too_large_are_named() {
         ..odd_config(1)
     };
     assert_eq!(own.check(&most), Ok(()));
-    own.layers[0].skip_mlp = ByClass::both(0);
-    own.layers[0].down = StreamShift::one(13);
+    own.layers[0].mlp.skip = ByClass::both(0);
+    own.layers[0].mlp.down = StreamShift::one(13);
     let bound = 128 * 33090 * 127 + (1 << 23);
     assert_eq!(own.check(&most), refused("down", bound, 13));
 }
@@ -449,7 +463,7 @@ fn norms_of_heads_are_those_of_the_document() {
     };
     let with = |config: &ModelConfig, change: &dyn Fn(&mut HeadNorm)| {
         let mut own = test_params(config);
-        let norms = own.layers[0].head_norms.as_mut().unwrap();
+        let norms = own.layers[0].attention.head_norms.as_mut().unwrap();
         change(&mut norms.q);
         change(&mut norms.k);
         own.check(config)
@@ -484,7 +498,7 @@ fn norms_of_heads_are_those_of_the_document() {
     );
     // A model has them in every layer, or in none.
     let mut without = test_params(&normed);
-    without.layers[0].head_norms = None;
+    without.layers[0].attention.head_norms = None;
     assert_eq!(without.check(&normed), length("norms of heads of a layer", 0, 1));
     assert_eq!(
         test_params(&normed).check(&odd_config(1)),

@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Activation, Maker, MatmulKind, MatrixId, ModelConfig, KINDS, LAYER_KINDS};
+use super::{
+    Activation, HeadNorm, LayerParams, Maker, MatmulKind, MatrixId, ModelConfig, NormParams, KINDS, LAYER_KINDS,
+};
 
 /// How quantised weights are stored: bytes per weight. How many bits of them a matrix uses is
 /// [`ModelParams::weight_bits`].
@@ -147,126 +149,6 @@ impl StreamShift {
         };
         i32::from(self.body.at(out)) + lead
     }
-}
-
-/// RMSNorm parameters (docs/protocol.md, section 16.2).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NormParams {
-    /// `r` is the largest integer with `r^2 * (sum of squares + eps) <= hidden * 2^(2 scale)`.
-    pub scale: u8,
-    /// `round(rms_eps * hidden * 2^(2 residual bits))` in the unit of the rows, but at least the least of [`crate::bounds::epsilons`].
-    pub eps: ByClass<u64>,
-    /// Output `y = (x * r) >> (8 + s)`, rounded, `s` the shift of the channel, in `1..=7`: one for all of them, or one for each.
-    pub shift: ChannelShift,
-}
-
-/// The norm of every head of queries, or of keys, of a layer (docs/protocol.md, section 16.11).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeadNorm {
-    /// As [`NormParams::scale`], with the channels of a head in the place of those of the residual stream.
-    pub scale: u8,
-    /// As [`NormParams::eps`], of all rows.
-    pub eps: u64,
-    /// Output `n = (a * r) >> (8 + shift)`, rounded.
-    pub shift: u8,
-    /// Gains of the channels of a head, with 14 fractional bits: the rotation has them.
-    pub gains: Vec<i16>,
-}
-
-impl HeadNorm {
-    /// The norm without its gains.
-    pub fn norm(&self) -> NormParams {
-        NormParams {
-            scale: self.scale,
-            eps: ByClass::both(self.eps),
-            shift: ChannelShift::one(self.shift),
-        }
-    }
-}
-
-/// The norms of the heads of a layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HeadNorms {
-    /// Of queries.
-    pub q: HeadNorm,
-    /// Of keys.
-    pub k: HeadNorm,
-}
-
-impl HeadNorms {
-    /// That of the outputs of a matmul.
-    pub const fn of(&self, kind: MatmulKind) -> Option<&HeadNorm> {
-        match kind {
-            MatmulKind::Q => Some(&self.q),
-            MatmulKind::K => Some(&self.k),
-            _ => None,
-        }
-    }
-}
-
-/// The norm of what attention or MLP of a layer adds (docs/protocol.md, section 16.12).
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PostNorm {
-    /// The norm. Its channels have no exponents.
-    pub norm: NormParams,
-    /// The sum of the state before and the normed output into the state after it.
-    pub sum: StreamShift,
-}
-
-/// The norms of what a layer adds.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PostNorms {
-    /// Of attention.
-    pub attn: PostNorm,
-    /// Of the MLP.
-    pub mlp: PostNorm,
-}
-
-impl PostNorms {
-    /// That of the outputs of a matmul.
-    pub const fn of(&self, kind: MatmulKind) -> &PostNorm {
-        match kind {
-            MatmulKind::O => &self.attn,
-            _ => &self.mlp,
-        }
-    }
-}
-
-/// Integer parameters of one layer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LayerParams {
-    /// The norm before attention.
-    pub norm_attn: NormParams,
-    /// Queries.
-    pub q: ChannelShift,
-    /// Keys.
-    pub k: ChannelShift,
-    /// Values.
-    pub v: ChannelShift,
-    /// Score shift (one per layer): brings `q . k` to `score_bits` fractional bits.
-    pub score: u8,
-    /// Shift of the attention output `p . v`.
-    pub att: u8,
-    /// Attention output into the residual stream.
-    pub o: StreamShift,
-    /// The residual is multiplied by `2^(shift + skip_attn)` (and 2^8) before it is added to the accumulator.
-    pub skip_attn: ByClass<i8>,
-    /// The norm before the MLP.
-    pub norm_mlp: NormParams,
-    /// Gate.
-    pub gate: ChannelShift,
-    /// The other factor of the MLP.
-    pub up: ChannelShift,
-    /// Shift of `silu(gate) * up`.
-    pub act: ByClass<u8>,
-    /// MLP output into the residual stream.
-    pub down: StreamShift,
-    /// As `skip_attn`, at the MLP.
-    pub skip_mlp: ByClass<i8>,
-    /// The norms of heads, where they are normed.
-    pub head_norms: Option<HeadNorms>,
-    /// The norms of what attention and MLP add, where that is normed. Then `o` and `down` are the shifts of their outputs alone.
-    pub post_norms: Option<PostNorms>,
 }
 
 /// Norms of the columns of a weight matrix, a column being the weights of one output channel: of each norm the largest of
@@ -435,20 +317,14 @@ impl ModelParams {
     /// Entries of all lists of shifts, gains, biases and exponents.
     pub fn entries(&self) -> usize {
         let layer = |own: &LayerParams| {
-            let shifts = [
-                &own.norm_attn.shift,
-                &own.q,
-                &own.k,
-                &own.v,
-                &own.o.body,
-                &own.norm_mlp.shift,
-            ];
-            let shifts = shifts.into_iter().chain([&own.gate, &own.up, &own.down.body]);
-            let heads = own.head_norms.iter().flat_map(|own| [&own.q, &own.k]);
-            let outputs = own.post_norms.iter().flat_map(|own| [&own.attn, &own.mlp]);
-            let outputs = outputs.flat_map(|own| [&own.norm.shift, &own.sum.body]);
-            let shifts = shifts.chain(outputs).map(|own| own.0.len()).sum::<usize>();
-            shifts + heads.map(|own| own.gains.len()).sum::<usize>()
+            let (attention, mlp) = (&own.attention, &own.mlp);
+            let read = [&attention.q, &attention.k, &attention.v, &mlp.gate, &mlp.up];
+            let written = [&attention.o.body, &mlp.down.body];
+            let norms = own.norms().map(|norm| &norm.shift);
+            let outputs = own.post_norms().flat_map(|own| [&own.norm.shift, &own.sum.body]);
+            let shifts = read.into_iter().chain(written).chain(norms).chain(outputs);
+            let heads = attention.head_norms.iter().flat_map(|own| [&own.q, &own.k]);
+            shifts.map(|own| own.0.len()).sum::<usize>() + heads.map(|own| own.gains.len()).sum::<usize>()
         };
         let ends = [&self.embed.body, &self.head, &self.norm_final.shift];
         let ends = ends.map(|own| own.0.len()).iter().sum::<usize>() + self.exponents.len();
@@ -459,12 +335,14 @@ impl ModelParams {
     /// The norm of the heads that a matmul makes; none where heads are not normed.
     pub fn head_norm(&self, id: MatrixId) -> Option<&HeadNorm> {
         let (kind, layer) = (id.kind(), id.layer());
-        self.layers.get(layer)?.head_norms.as_ref()?.of(kind)
+        self.layers.get(layer)?.attention.head_norms.as_ref()?.of(kind)
     }
 
     /// Whether what attention and MLP add is normed before. Every layer of checked parameters says the same.
     pub fn norms_outputs(&self) -> bool {
-        self.layers.first().is_some_and(|layer| layer.post_norms.is_some())
+        self.layers
+            .first()
+            .is_some_and(|layer| layer.attention.post_norm.is_some())
     }
 
     /// What makes a state.

@@ -42,44 +42,41 @@ impl ModelParams {
             shift: ChannelShift::one(7),
         };
         let one = ChannelShift::one;
-        let layer = LayerParams {
-            norm_attn: norm.clone(),
+        let head_norm = HeadNorm {
+            scale: 26,
+            eps: 1700,
+            shift: 7,
+            gains: vec![1 << 14; config.head_dim],
+        };
+        let post_norm = config.norms_outputs().then(|| PostNorm {
+            norm: norm.clone(),
+            sum: StreamShift::one(5),
+        });
+        let attention = AttentionParams {
+            norm: norm.clone(),
             q: one(3),
             k: one(3),
             v: one(3),
+            head_norms: config.head_norms.then(|| HeadNorms {
+                q: head_norm.clone(),
+                k: head_norm,
+            }),
             score: 5,
             att: 7,
             o: StreamShift::one(5),
-            skip_attn: ByClass::both(0),
-            norm_mlp: norm.clone(),
+            skip: ByClass::both(0),
+            post_norm: post_norm.clone(),
+        };
+        let mlp = MlpParams {
+            norm: norm.clone(),
             gate: one(3),
             up: one(3),
             act: ByClass::both(3),
             down: StreamShift::one(5),
-            skip_mlp: ByClass::both(0),
-            head_norms: config.head_norms.then(|| {
-                let norm = HeadNorm {
-                    scale: 26,
-                    eps: 1700,
-                    shift: 7,
-                    gains: vec![1 << 14; config.head_dim],
-                };
-                HeadNorms {
-                    q: norm.clone(),
-                    k: norm,
-                }
-            }),
-            post_norms: config.norms_outputs().then(|| {
-                let post = PostNorm {
-                    norm: norm.clone(),
-                    sum: StreamShift::one(5),
-                };
-                PostNorms {
-                    attn: post.clone(),
-                    mlp: post,
-                }
-            }),
+            skip: ByClass::both(0),
+            post_norm,
         };
+        let layer = LayerParams { attention, mlp };
         Self {
             format: WeightFormat::Int8,
             weight_bits: [8; KINDS],

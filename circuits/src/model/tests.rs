@@ -148,8 +148,8 @@ fn models_without_gates_have_nothing_of_them() {
     assert_eq!(config.matmuls().len(), 2 * 6 + 2);
     let mut params = test_params(&config);
     params.layers.iter_mut().for_each(|l| {
-        l.gate.0.clear();
-        l.act = ByClass::both(0);
+        l.mlp.gate.0.clear();
+        l.mlp.act = ByClass::both(0);
     });
     assert_eq!(params.check(&config), Ok(()));
     assert_eq!(params.norms(MatmulKind::Gate.at(1)), Some(ColumnNorms::default()));
@@ -160,8 +160,8 @@ fn models_without_gates_have_nothing_of_them() {
         change(&mut other);
         assert!(other.check(&config).is_err());
     };
-    refused(&|p| p.layers[1].gate.0.push(3));
-    refused(&|p| p.layers[0].act.lead = 1);
+    refused(&|p| p.layers[1].mlp.gate.0.push(3));
+    refused(&|p| p.layers[0].mlp.act.lead = 1);
     refused(&|p| p.columns[4] = ColumnNorms { l1: 1, square: 1 });
     refused(&|p| {
         p.biases = vec![Vec::new(); p.columns.len()];

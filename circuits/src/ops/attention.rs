@@ -48,7 +48,7 @@ impl<K: Scalar> Operator<K> for Attention {
                 tensor: Rounded::ATTENTION.tensor,
                 limbs: Limbs::Two,
                 along: Along::First,
-                of: |entry| entry.params.layers.get(entry.place[0]).map(|layer| layer.att),
+                of: |entry| entry.params.layers.get(entry.place[0]).map(|layer| layer.attention.att),
             }],
         }]
     }
@@ -100,7 +100,7 @@ impl<K: Scalar> Public<'_, K> {
             out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],
             plain: with(self.plain_layers(part)),
             narrow: Vec::new(),
-            powered: with(self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.att))),
+            powered: with(self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.attention.att))),
             factor: points.att_weight(),
         };
         self.accumulated(claims, &rounding, requant::BOUNDED);

@@ -169,15 +169,15 @@ impl<K: Scalar> Operator<K> for Mlp {
         };
         let gate = |entry: &Entry<'_>| {
             let layer = entry.params.layers.get(entry.place[0]);
-            layer.map(|layer| layer.gate.at(entry.place[2]))
+            layer.map(|layer| layer.mlp.gate.at(entry.place[2]))
         };
         let up = |entry: &Entry<'_>| {
             let layer = entry.params.layers.get(entry.place[0]);
-            layer.map(|layer| layer.up.at(entry.place[2]))
+            layer.map(|layer| layer.mlp.up.at(entry.place[2]))
         };
         let product = |entry: &Entry<'_>| {
             let layer = entry.params.layers.get(entry.place[0]);
-            layer.map(|layer| layer.act.of(class_of(entry.place[1], entry.leading)))
+            layer.map(|layer| layer.mlp.act.of(class_of(entry.place[1], entry.leading)))
         };
         // Without gates, the MLP rounds its up projection alone.
         let mut shifts = vec![kind(Rounded::UP, limbs.up, [false, true], up)];
@@ -261,7 +261,7 @@ impl<K: Scalar> Public<'_, K> {
             return;
         }
         let powered = self.classes().into_iter().map(|(class, rows)| {
-            let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.act.of(class)));
+            let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.mlp.act.of(class)));
             vec![powers, rows, eq(at)]
         });
         let rounding = Rounding {

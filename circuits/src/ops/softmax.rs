@@ -243,7 +243,13 @@ impl<K: Scalar> Operator<K> for Softmax {
                 tensor: Rounded::SCORE.tensor,
                 limbs: Limbs::Two,
                 along: Along::First,
-                of: |entry| entry.params.layers.get(entry.place[0]).map(|layer| layer.score),
+                of: |entry| {
+                    entry
+                        .params
+                        .layers
+                        .get(entry.place[0])
+                        .map(|layer| layer.attention.score)
+                },
             }],
         };
         let rows = Rows {
@@ -316,9 +322,13 @@ impl<K: Scalar> Public<'_, K> {
             let front = [layers, eq(&points.head)];
             self.score_tensor(front, &points.token, Keys::At(&points.key))
         };
-        let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.score));
+        let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.attention.score));
         let remainder = self.shape.scores().remainder();
-        let narrow = self.narrow_layers(part, |l| self.params.layers.get(l).map_or(1, |p| p.score), remainder);
+        let narrow = self.narrow_layers(
+            part,
+            |l| self.params.layers.get(l).map_or(1, |p| p.attention.score),
+            remainder,
+        );
         let rounding = Rounding {
             rounded: Rounded::SCORE,
             out: vec![(S, K::one())],

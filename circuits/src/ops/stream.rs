@@ -8,7 +8,9 @@ use crate::air::{base, Air};
 use crate::chunk::{Boundary, INPUT_SHIFT};
 use crate::claims::{Factor, Group, Lazy, LinearClaim, Residual, Values, Weight};
 use crate::mle::{eq_table, index_eq};
-use crate::model::{log_ceil, ChannelShift, LimbSet, Limbs, Maker, MatmulKind, MatrixId, ModelParams, RowClass};
+use crate::model::{
+    log_ceil, ChannelShift, LimbSet, Limbs, Maker, MatmulKind, MatrixId, ModelParams, RowClass, Writer,
+};
 use crate::rounding::{Rounded, PADDED_EXPONENT};
 use crate::scalar::{Scalar, Source, Word};
 use crate::semantics::requantise;
@@ -50,11 +52,7 @@ impl<'a> Update<'a> {
         let (shift, skip, added, normed) = match params.maker(state) {
             Maker::Matmul(MatrixId::EMBED) => (&params.embed, None, None, None),
             Maker::Matmul(id) => {
-                let p = params.layers.get(id.layer())?;
-                let (shift, skip) = match id.kind() {
-                    MatmulKind::O => (&p.o, p.skip_attn),
-                    _ => (&p.down, p.skip_mlp),
-                };
+                let Writer { shift, skip, .. } = params.layers.get(id.layer())?.writer(id.kind());
                 match params.norms_outputs() {
                     true => (shift, None, None, None),
                     false => match encoder {
@@ -64,13 +62,8 @@ impl<'a> Update<'a> {
                 }
             }
             Maker::Sum(id) => {
-                let p = params.layers.get(id.layer())?;
-                let skip = match id.kind() {
-                    MatmulKind::O => p.skip_attn,
-                    _ => p.skip_mlp,
-                };
-                let sum = &p.post_norms.as_ref()?.of(id.kind()).sum;
-                (sum, Some(skip), Some(2), Some(1))
+                let Writer { skip, post_norm, .. } = params.layers.get(id.layer())?.writer(id.kind());
+                (&post_norm?.sum, Some(skip), Some(2), Some(1))
             }
         };
         Some(Self {

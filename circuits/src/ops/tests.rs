@@ -270,7 +270,8 @@ fn padded_channels_of_norms_have_the_least_shift() {
     for list in [vec![7], vec![7; config.hidden]] {
         let mut params = test_params(&config);
         for layer in &mut params.layers {
-            (layer.norm_attn.shift, layer.norm_mlp.shift) = (ChannelShift(list.clone()), ChannelShift(list.clone()));
+            (layer.attention.norm.shift, layer.mlp.norm.shift) =
+                (ChannelShift(list.clone()), ChannelShift(list.clone()));
         }
         params.norm_final.shift = ChannelShift(list);
         for state in 0..shape.states() {

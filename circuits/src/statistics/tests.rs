@@ -88,7 +88,7 @@ fn clipped_values_are_committed_entries_in_order() {
         cuts
     });
     let (_, mut params, statement) = setting();
-    params.layers[0].norm_attn.shift = ChannelShift::one(3);
+    params.layers[0].attention.norm.shift = ChannelShift::one(3);
     let with = |clips: &[Clip]| {
         let clips = clips.to_vec();
         Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
@@ -186,16 +186,16 @@ fn clipped_values_are_of_roundings_that_there_are() {
 #[test]
 fn clipped_values_have_the_range_of_accumulators() {
     let (shape, mut params, statement) = setting();
-    params.layers[1].act.lead = 5;
-    params.layers[1].o.lead = -2;
-    params.layers[1].skip_attn.lead = 2;
-    params.layers[0].norm_mlp.shift = ChannelShift::one(5);
+    params.layers[1].mlp.act.lead = 5;
+    params.layers[1].attention.o.lead = -2;
+    params.layers[1].attention.skip.lead = 2;
+    params.layers[0].mlp.norm.shift = ChannelShift::one(5);
     params.norm_final.shift = ChannelShift((0..20).map(|c| if c == 6 { 3 } else { 6 }).collect());
     assert_eq!(params.check(&odd_config(2)), Ok(()));
     // Total shifts of one limb have 8 more than those of two.
     // Padded entries of a head have the shift of the matrix if that is one, and else the smallest.
-    params.layers[0].k = ChannelShift(vec![3; 6]);
-    params.layers[0].v = ChannelShift(vec![3; 6]);
+    params.layers[0].attention.k = ChannelShift(vec![3; 6]);
+    params.layers[0].attention.v = ChannelShift(vec![3; 6]);
     let places: [(Rounded, &[usize], u32); 24] = [
         (Rounded::STATE, &[0, 1, 0], 1),
         (Rounded::STATE, &[3, 1, 19], 5),

@@ -109,7 +109,7 @@ impl<K: Scalar> Points<K> {
         table
     }
 
-    /// Weight of matmul `(kind, layer)` among the batched accumulators.
+    /// Weight of a matmul among the batched accumulators.
     pub fn matmul_weight(&self, id: MatrixId) -> K {
         let (kind, layer) = (id.kind(), id.layer());
         let layered = LAYER_KINDS.contains(&kind);

@@ -2,8 +2,8 @@
 
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::model::{
-    max_weight, Activation, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows, MatmulKind, MatrixId,
-    ModelConfig, ModelParams, NormParams, PostNorm, PostNorms, StreamShift, WeightFormat, KINDS,
+    max_weight, Activation, AttentionParams, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows,
+    MatmulKind, MatrixId, MlpParams, ModelConfig, ModelParams, NormParams, PostNorm, StreamShift, WeightFormat, KINDS,
 };
 use tessera_circuits::reranker::{HEAD_BITS, HEAD_LISTS};
 use tessera_circuits::rounding::shift_of;
@@ -105,19 +105,20 @@ pub fn extreme_model(config: ModelConfig, format: WeightFormat, seed: u64) -> Qu
     (params.embed, params.head) = (StreamShift::one(1), one());
     params.norm_final.shift = one();
     for layer in &mut params.layers {
-        (layer.q, layer.k, layer.v, layer.o) = (one(), one(), one(), StreamShift::one(1));
-        (layer.up, layer.down) = (one(), StreamShift::one(1));
-        (layer.score, layer.att) = (1, 1);
+        (
+            layer.attention.q,
+            layer.attention.k,
+            layer.attention.v,
+            layer.attention.o,
+        ) = (one(), one(), one(), StreamShift::one(1));
+        (layer.mlp.up, layer.mlp.down) = (one(), StreamShift::one(1));
+        (layer.attention.score, layer.attention.att) = (1, 1);
         if model.config.gated {
-            (layer.gate, layer.act) = (one(), ByClass::both(1));
+            (layer.mlp.gate, layer.mlp.act) = (one(), ByClass::both(1));
         }
-        (layer.skip_attn, layer.skip_mlp) = (ByClass::both(12), ByClass::both(12));
-        (layer.norm_attn.shift, layer.norm_mlp.shift) = (one(), one());
-        for post in layer
-            .post_norms
-            .iter_mut()
-            .flat_map(|post| [&mut post.attn, &mut post.mlp])
-        {
+        (layer.attention.skip, layer.mlp.skip) = (ByClass::both(12), ByClass::both(12));
+        (layer.attention.norm.shift, layer.mlp.norm.shift) = (one(), one());
+        for post in layer.post_norms_mut() {
             (post.norm.shift, post.sum) = (one(), StreamShift::one(1));
         }
     }
@@ -198,50 +199,42 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
             body: 0,
             lead: if l == 0 { -1 } else { 0 },
         };
-        LayerParams {
-            o: stream(MatmulKind::O),
-            skip_attn: skip,
-            down: stream(MatmulKind::Down),
-            skip_mlp: ByClass::both(0),
+        let (o, down) = (stream(MatmulKind::O), stream(MatmulKind::Down));
+        // Outputs have no exponents, so that their norms are not those of states.
+        let post = |shift: u8| PostNorm {
+            norm: NormParams {
+                eps: ByClass {
+                    body: 1900,
+                    lead: 5300 + l as u64,
+                },
+                ..norm.clone()
+            },
+            sum: StreamShift {
+                body: ChannelShift((0..config.hidden).map(|c| shift + (c % 2) as u8).collect()),
+                lead: 1,
+            },
+        };
+        let [norm, between] = match config.sums_first() {
+            true => [&flat, &flat],
+            false => [&norm, &between],
+        };
+        let attention = AttentionParams {
+            norm: norm.clone(),
+            q: channels(MatmulKind::Q, 3),
+            k: channels(MatmulKind::K, 3),
+            v: channels(MatmulKind::V, 3),
             head_norms: config.head_norms.then(|| HeadNorms {
                 q: head_norm(l, 0),
                 k: head_norm(l, 1),
             }),
-            post_norms: config.norms_outputs().then(|| {
-                // Outputs have no exponents, so that their norms are not those of states.
-                let post = |shift: u8| PostNorm {
-                    norm: NormParams {
-                        eps: ByClass {
-                            body: 1900,
-                            lead: 5300 + l as u64,
-                        },
-                        ..norm.clone()
-                    },
-                    sum: StreamShift {
-                        body: ChannelShift((0..config.hidden).map(|c| shift + (c % 2) as u8).collect()),
-                        lead: 1,
-                    },
-                };
-                PostNorms {
-                    attn: post(7),
-                    mlp: post(6),
-                }
-            }),
-            norm_attn: if config.sums_first() {
-                flat.clone()
-            } else {
-                norm.clone()
-            },
-            q: channels(MatmulKind::Q, 3),
-            k: channels(MatmulKind::K, 3),
-            v: channels(MatmulKind::V, 3),
             score: head_shift,
             att: 7,
-            norm_mlp: if config.sums_first() {
-                flat.clone()
-            } else {
-                between.clone()
-            },
+            o,
+            skip,
+            post_norm: config.norms_outputs().then(|| post(7)),
+        };
+        let mlp = MlpParams {
+            norm: between.clone(),
             gate: match config.gated {
                 true => channels(MatmulKind::Gate, 3),
                 false => ChannelShift(Vec::new()),
@@ -251,7 +244,11 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
                 true => ByClass { body: 3, lead: 4 },
                 false => ByClass::both(0),
             },
-        }
+            down,
+            skip: ByClass::both(0),
+            post_norm: config.norms_outputs().then(|| post(6)),
+        };
+        LayerParams { attention, mlp }
     };
     let layers = (0..config.layers).map(&mut layer).collect();
     ModelParams {

@@ -427,7 +427,7 @@ impl Source<'_> {
                     .get(l)
                     .map_or([0, 0], |w| [get(&w.att_acc_hi, at), get(&w.att_acc_lo, at)])
             },
-            |l, _, _| 1 << self.params.layers[l].att,
+            |l, _, _| 1 << self.params.layers[l].attention.att,
         )
     }
 
@@ -481,7 +481,7 @@ impl Source<'_> {
             row[ff::UP] = felt(up.out);
 
             let class = class_of(i, leading);
-            let shift = self.params.layers.get(l).map_or(1, |p| p.act.of(class)).into();
+            let shift = self.params.layers.get(l).map_or(1, |p| p.mlp.act.of(class)).into();
             let acc = Accumulator::product(silu * up.out);
             let h = acc.rounded(shift);
             acc.write(row, ff::PRODUCT, shift, h);

@@ -47,13 +47,13 @@ fn assert_in_range(config: &ModelConfig, params: &ModelParams) {
     stream(&params.embed);
     lengths(&params.head, config.vocab);
     for layer in &params.layers {
-        lengths(&layer.q, config.heads * config.head_dim);
-        lengths(&layer.k, config.kv_heads * config.head_dim);
-        lengths(&layer.v, config.kv_heads * config.head_dim);
-        lengths(&layer.gate, config.ff);
-        lengths(&layer.up, config.ff);
-        stream(&layer.o);
-        stream(&layer.down);
+        lengths(&layer.attention.q, config.heads * config.head_dim);
+        lengths(&layer.attention.k, config.kv_heads * config.head_dim);
+        lengths(&layer.attention.v, config.kv_heads * config.head_dim);
+        lengths(&layer.mlp.gate, config.ff);
+        lengths(&layer.mlp.up, config.ff);
+        stream(&layer.attention.o);
+        stream(&layer.mlp.down);
     }
 }
 

@@ -53,10 +53,15 @@ fn model(bytes: usize, format: WeightFormat) -> QuantisedModel {
     };
     let mut params = random_model(small, format, 7).params;
     for layer in &mut params.layers {
-        for shift in [&mut layer.q, &mut layer.k, &mut layer.v, &mut layer.o.body] {
+        for shift in [
+            &mut layer.attention.q,
+            &mut layer.attention.k,
+            &mut layer.attention.v,
+            &mut layer.attention.o.body,
+        ] {
             shift.0.truncate(1);
         }
-        for shift in [&mut layer.gate, &mut layer.up, &mut layer.down.body] {
+        for shift in [&mut layer.mlp.gate, &mut layer.mlp.up, &mut layer.mlp.down.body] {
             shift.0.truncate(1);
         }
     }

@@ -85,14 +85,26 @@ fn limbs(model: &QuantisedModel) -> String {
         text += &format!("\n    {kind:?}: shift up to {total}, bound 2^{bound:.2}, (bits, scale) of norms {bits:?}");
     };
     let layers = &params.layers;
-    add(MatmulKind::Q, layers.iter().map(|l| (&l.norm_attn, &l.q)).collect());
-    add(MatmulKind::K, layers.iter().map(|l| (&l.norm_attn, &l.k)).collect());
-    add(MatmulKind::V, layers.iter().map(|l| (&l.norm_attn, &l.v)).collect());
+    add(
+        MatmulKind::Q,
+        layers.iter().map(|l| (&l.attention.norm, &l.attention.q)).collect(),
+    );
+    add(
+        MatmulKind::K,
+        layers.iter().map(|l| (&l.attention.norm, &l.attention.k)).collect(),
+    );
+    add(
+        MatmulKind::V,
+        layers.iter().map(|l| (&l.attention.norm, &l.attention.v)).collect(),
+    );
     add(
         MatmulKind::Gate,
-        layers.iter().map(|l| (&l.norm_mlp, &l.gate)).collect(),
+        layers.iter().map(|l| (&l.mlp.norm, &l.mlp.gate)).collect(),
     );
-    add(MatmulKind::Up, layers.iter().map(|l| (&l.norm_mlp, &l.up)).collect());
+    add(
+        MatmulKind::Up,
+        layers.iter().map(|l| (&l.mlp.norm, &l.mlp.up)).collect(),
+    );
     add(MatmulKind::Head, vec![(&params.norm_final, &params.head)]);
     text
 }

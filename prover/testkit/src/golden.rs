@@ -50,7 +50,7 @@ pub fn golden_statements() -> Vec<GoldenStatement> {
         };
         // The attention outputs are clipped here and there.
         let mut model = random_model(config, format, 7);
-        model.params.layers.iter_mut().for_each(|layer| layer.att = 2);
+        model.params.layers.iter_mut().for_each(|layer| layer.attention.att = 2);
         GoldenStatement {
             model: TestModel::of_suite(suite, model),
             chunks,

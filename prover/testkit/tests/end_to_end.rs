@@ -171,7 +171,10 @@ fn accumulators_of_either_number_of_limbs_are_proved() {
         gate: Limbs::Two,
         ..LimbSet::all(Limbs::One)
     };
-    assert_eq!(limbs(&|p| (p.layers[0].k, p.layers[1].gate) = (two(), two())), mixed);
+    assert_eq!(
+        limbs(&|p| (p.layers[0].attention.k, p.layers[1].mlp.gate) = (two(), two())),
+        mixed
+    );
     let head = LimbSet {
         head: Limbs::Two,
         ..LimbSet::all(Limbs::One)
@@ -179,7 +182,13 @@ fn accumulators_of_either_number_of_limbs_are_proved() {
     assert_eq!(limbs(&|p| p.head = two()), head);
     let all = |p: &mut ModelParams| {
         let layer = &mut p.layers[0];
-        (layer.q, layer.k, layer.v, layer.gate, layer.up) = (two(), two(), two(), two(), two());
+        (
+            layer.attention.q,
+            layer.attention.k,
+            layer.attention.v,
+            layer.mlp.gate,
+            layer.mlp.up,
+        ) = (two(), two(), two(), two(), two());
         p.head = two();
     };
     assert_eq!(limbs(&all), LimbSet::all(Limbs::Two));

@@ -2,9 +2,7 @@
 
 use serde::Deserialize;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{
-    Blocks, ChannelShift, ColumnNorms, LayerParams, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS,
-};
+use tessera_circuits::model::{Blocks, ChannelShift, ColumnNorms, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS};
 use tessera_circuits::statement::Lengths;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::prove;
@@ -101,14 +99,10 @@ struct Golden {
 /// Parameters with these limbs: columns of zeros fit one with the smallest shift, but none with the largest.
 fn with_limbs(params: ModelParams, layers: usize, one: &[String]) -> ModelParams {
     let shift = |kind: &str| ChannelShift(vec![if one.iter().any(|own| own == kind) { 1 } else { 13 }]);
-    let layer = LayerParams {
-        q: shift("q"),
-        k: shift("k"),
-        v: shift("v"),
-        gate: shift("gate"),
-        up: shift("up"),
-        ..params.layers[0].clone()
-    };
+    let mut layer = params.layers[0].clone();
+    let (attention, mlp) = (&mut layer.attention, &mut layer.mlp);
+    (attention.q, attention.k, attention.v) = (shift("q"), shift("k"), shift("v"));
+    (mlp.gate, mlp.up) = (shift("gate"), shift("up"));
     ModelParams {
         layers: vec![layer; layers],
         head: shift("head"),
@@ -149,9 +143,11 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
         key.params = with_limbs(key.params, layers, &case.one_limb);
         if config.norms_outputs() {
             let own = random_model(post_normed_config(), WeightFormat::Int16, 7).params;
-            let norms = own.layers[0].post_norms.clone();
-            let layers = key.params.layers.iter_mut();
-            layers.for_each(|layer| layer.post_norms.clone_from(&norms));
+            let first = &own.layers[0];
+            for layer in &mut key.params.layers {
+                layer.attention.post_norm.clone_from(&first.attention.post_norm);
+                layer.mlp.post_norm.clone_from(&first.mlp.post_norm);
+            }
         }
         key.config = config;
         let lengths = Lengths {

@@ -5,7 +5,9 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::claims::batch;
-use tessera_circuits::model::{ChannelShift, LayerParams, MatmulKind, ModelConfig, ModelParams};
+use tessera_circuits::model::{
+    AttentionParams, ChannelShift, LayerParams, MatmulKind, MlpParams, ModelConfig, ModelParams,
+};
 use tessera_circuits::ops::Operands;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
@@ -24,12 +26,17 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
     };
     let sample = ModelParams::sample(config);
     let layer = |own: &LayerParams| LayerParams {
-        q: shifts(MatmulKind::Q, 3),
-        k: shifts(MatmulKind::K, 5),
-        v: shifts(MatmulKind::V, 3),
-        gate: shifts(MatmulKind::Gate, 3),
-        up: shifts(MatmulKind::Up, 5),
-        ..own.clone()
+        attention: AttentionParams {
+            q: shifts(MatmulKind::Q, 3),
+            k: shifts(MatmulKind::K, 5),
+            v: shifts(MatmulKind::V, 3),
+            ..own.attention.clone()
+        },
+        mlp: MlpParams {
+            gate: shifts(MatmulKind::Gate, 3),
+            up: shifts(MatmulKind::Up, 5),
+            ..own.mlp.clone()
+        },
     };
     ModelParams {
         exponents: exponents.to_vec(),

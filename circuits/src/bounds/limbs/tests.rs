@@ -139,8 +139,8 @@ fn no_row_makes_an_accumulator_larger_than_its_bound() {
 fn params() -> ModelParams {
     let mut params = test_params(&odd_config(2));
     for layer in &mut params.layers {
-        (layer.norm_attn.scale, layer.norm_mlp.scale) = (26, 26);
-        (layer.norm_attn.shift, layer.norm_mlp.shift) = (ChannelShift::one(7), ChannelShift::one(7));
+        (layer.attention.norm.scale, layer.mlp.norm.scale) = (26, 26);
+        (layer.attention.norm.shift, layer.mlp.norm.shift) = (ChannelShift::one(7), ChannelShift::one(7));
     }
     (params.norm_final.scale, params.norm_final.shift) = (26, ChannelShift::one(7));
     params
@@ -178,17 +178,26 @@ fn one_channel_puts_its_kind_into_two_limbs() {
     };
     assert_eq!(two(&params()), []);
     assert_eq!(
-        with(|p| p.layers[1].gate = ChannelShift([vec![3; 43], vec![6]].concat())),
+        with(|p| p.layers[1].mlp.gate = ChannelShift([vec![3; 43], vec![6]].concat())),
         []
     );
     assert_eq!(
-        with(|p| p.layers[1].gate = ChannelShift([vec![3; 43], vec![7]].concat())),
+        with(|p| p.layers[1].mlp.gate = ChannelShift([vec![3; 43], vec![7]].concat())),
         [MatmulKind::Gate]
     );
-    assert_eq!(with(|p| p.layers[1].q = ChannelShift(vec![7])), [MatmulKind::Q]);
-    assert_eq!(with(|p| p.layers[0].k = ChannelShift(vec![7])), [MatmulKind::K]);
-    assert_eq!(with(|p| p.layers[0].v = ChannelShift(vec![7])), [MatmulKind::V]);
-    assert_eq!(with(|p| p.layers[0].up = ChannelShift(vec![7])), [MatmulKind::Up]);
+    assert_eq!(
+        with(|p| p.layers[1].attention.q = ChannelShift(vec![7])),
+        [MatmulKind::Q]
+    );
+    assert_eq!(
+        with(|p| p.layers[0].attention.k = ChannelShift(vec![7])),
+        [MatmulKind::K]
+    );
+    assert_eq!(
+        with(|p| p.layers[0].attention.v = ChannelShift(vec![7])),
+        [MatmulKind::V]
+    );
+    assert_eq!(with(|p| p.layers[0].mlp.up = ChannelShift(vec![7])), [MatmulKind::Up]);
     assert_eq!(with(|p| p.head = ChannelShift(vec![5])), []);
     assert_eq!(with(|p| p.head = ChannelShift(vec![6])), [MatmulKind::Head]);
     // The norm of its own input decides: with 12 bits and an output of norms up to 2^15, Q of that layer does not fit any more.
@@ -197,7 +206,7 @@ fn one_channel_puts_its_kind_into_two_limbs() {
     own.weight_bits = [12; 9];
     own = own.with_largest_norms(&odd_config(2));
     assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down]);
-    own.layers[0].norm_attn.shift = ChannelShift::one(3);
+    own.layers[0].attention.norm.shift = ChannelShift::one(3);
     assert_eq!(
         two(&own),
         [
@@ -208,7 +217,7 @@ fn one_channel_puts_its_kind_into_two_limbs() {
             MatmulKind::Down
         ]
     );
-    (own.layers[0].norm_attn.shift, own.norm_final.shift) = (ChannelShift::one(7), ChannelShift::one(3));
+    (own.layers[0].attention.norm.shift, own.norm_final.shift) = (ChannelShift::one(7), ChannelShift::one(3));
     assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down, MatmulKind::Head]);
     // One channel in such units is enough, but for one whose state is in units as much coarser.
     own.norm_final.shift = ChannelShift([vec![7; 19], vec![3]].concat());
@@ -230,17 +239,17 @@ fn the_residual_counts_in_both_classes_of_rows() {
     for lead in [false, true] {
         let set = |by: &mut ByClass<i8>, value| *(if lead { &mut by.lead } else { &mut by.body }) = value;
         // With a shift of 5 and a skip of 6 the residual is up to 2^29, with 7 up to 2^30.
-        assert_eq!(with(&|p| set(&mut p.layers[1].skip_attn, 1)), []);
-        assert_eq!(with(&|p| set(&mut p.layers[1].skip_attn, 2)), [MatmulKind::O]);
-        assert_eq!(with(&|p| set(&mut p.layers[0].skip_mlp, 2)), [MatmulKind::Down]);
+        assert_eq!(with(&|p| set(&mut p.layers[1].attention.skip, 1)), []);
+        assert_eq!(with(&|p| set(&mut p.layers[1].attention.skip, 2)), [MatmulKind::O]);
+        assert_eq!(with(&|p| set(&mut p.layers[0].mlp.skip, 2)), [MatmulKind::Down]);
     }
     // Shifts of leading rows are their own.
     assert_eq!(
-        with(&|p| (p.layers[0].o.lead, p.layers[0].skip_attn.lead) = (2, -2)),
+        with(&|p| (p.layers[0].attention.o.lead, p.layers[0].attention.skip.lead) = (2, -2)),
         []
     );
     assert_eq!(
-        with(&|p| (p.layers[0].o.lead, p.layers[0].skip_attn.lead) = (3, -3)),
+        with(&|p| (p.layers[0].attention.o.lead, p.layers[0].attention.skip.lead) = (3, -3)),
         [MatmulKind::O]
     );
     // At the largest l1 that leaves room for the residual of 2^28 and the half, and one beyond.
@@ -283,11 +292,11 @@ fn norms_are_bounded_by_scale_and_shift() {
     };
     assert!(!with(|_| ()));
     assert!(with(|p| p.norm_final.scale = 27));
-    assert!(with(|p| p.layers[1].norm_attn.scale = 48));
+    assert!(with(|p| p.layers[1].attention.norm.scale = 48));
     // So is the shift of a channel.
     let mut own = params().with_largest_norms(&config);
     for (last, limbs) in [(7, Limbs::One), (8, Limbs::Two)] {
-        own.layers[1].norm_mlp.shift = ChannelShift([vec![7; 63], vec![last]].concat());
+        own.layers[1].mlp.norm.shift = ChannelShift([vec![7; 63], vec![last]].concat());
         assert_eq!(own.norm_limbs(&config), limbs);
     }
 }
@@ -379,9 +388,9 @@ fn a_bias_counts_among_what_an_accumulator_can_reach() {
         params.limbs(&config, MatmulKind::Up)
     };
     assert_eq!(limbs(&params), Limbs::One);
-    let norm = &params.layers[1].norm_mlp;
+    let norm = &params.layers[1].mlp.norm;
     let own = normed_bound(config.hidden, params.normed_bits(norm), 1);
-    let total = i32::from(params.layers[1].up.at(0)) + BASE;
+    let total = i32::from(params.layers[1].mlp.up.at(0)) + BASE;
     let most = (largest(MatmulKind::Up, total).unwrap() - own) as i32;
     for (bias, expected) in [(most, Limbs::One), (most + 1, Limbs::Two), (-most - 1, Limbs::Two)] {
         params.biases[place][config.ff - 1] = bias;
@@ -389,7 +398,7 @@ fn a_bias_counts_among_what_an_accumulator_can_reach() {
         assert_eq!(params.limbs(&config, MatmulKind::Gate), Limbs::One);
     }
     // A channel with a larger shift has less room.
-    params.layers[1].up = ChannelShift((0..config.ff).map(|c| if c == 3 { 6 } else { 3 }).collect());
+    params.layers[1].mlp.up = ChannelShift((0..config.ff).map(|c| if c == 3 { 6 } else { 3 }).collect());
     params.biases[place] = vec![0; config.ff];
     params.biases[place][3] = most;
     assert_eq!(limbs(&params), Limbs::Two);

@@ -48,8 +48,8 @@ fn updates_have_shifts_and_biases_for_every_channel() {
                 *list = ChannelShift(vec![list.at(0); got]);
             })
         };
-        assert_eq!(with(|params| &mut params.layers[1].o.body), length("o", got));
-        assert_eq!(with(|params| &mut params.layers[0].down.body), length("down", got));
+        assert_eq!(with(|params| &mut params.layers[1].attention.o.body), length("o", got));
+        assert_eq!(with(|params| &mut params.layers[0].mlp.down.body), length("down", got));
         for kind in [MatmulKind::O, MatmulKind::Down] {
             let at = LAYER_KINDS.iter().position(|k| *k == kind).expect("a matrix of layers");
             let verdict = checked(|params| params.biases[at] = vec![0; got]);
@@ -78,7 +78,7 @@ fn gains_fit_as_long_as_the_document_says() {
     let refused = |gain: i32| {
         checked(|params| {
             params.biases[first(&config(2))].fill(gain);
-            params.layers[0].skip_attn = ByClass::both(3);
+            params.layers[0].attention.skip = ByClass::both(3);
         })
     };
     let error = |high, low| {
@@ -121,9 +121,9 @@ fn every_gain_of_every_state_is_bounded() {
                 let layer = &mut params.layers[state / 2];
                 let skip = ByClass { body, lead };
                 *(if state % 2 == 0 {
-                    &mut layer.skip_attn
+                    &mut layer.attention.skip
                 } else {
-                    &mut layer.skip_mlp
+                    &mut layer.mlp.skip
                 }) = skip;
             })
         };
@@ -145,7 +145,7 @@ fn low_limbs_of_gains_share_the_room_of_the_matmul() {
         let wide = ModelConfig { ff, ..config(1) };
         let mut params = params(&wide);
         params.biases[first(&wide) + 1].fill(gain);
-        params.layers[0].skip_mlp = ByClass::both(-5);
+        params.layers[0].mlp.skip = ByClass::both(-5);
         params.check(&wide)
     };
     let (fits, full, added) = (32_980, 32_990, (100 << 15) + 204_850);
@@ -206,8 +206,8 @@ fn many_different_gains_are_checked_in_no_time() {
     };
     params.norm_final = norm.clone();
     for layer in &mut params.layers {
-        (layer.norm_attn, layer.norm_mlp) = (norm.clone(), norm.clone());
-        (layer.skip_attn, layer.skip_mlp) = (ByClass::both(-5), ByClass { body: -5, lead: -4 });
+        (layer.attention.norm, layer.mlp.norm) = (norm.clone(), norm.clone());
+        (layer.attention.skip, layer.mlp.skip) = (ByClass::both(-5), ByClass { body: -5, lead: -4 });
     }
     let gains = first(&wide);
     for gains in &mut params.biases[gains..] {

@@ -34,7 +34,7 @@ fn with(change: &dyn Fn(&mut ModelParams)) -> Result<(), ModelError> {
 }
 
 fn post(params: &mut ModelParams) -> &mut PostNorm {
-    &mut params.layers[1].post_norms.as_mut().unwrap().mlp
+    params.layers[1].mlp.post_norm.as_mut().unwrap()
 }
 
 /// Everything at its limit, and a step beyond.
@@ -86,7 +86,7 @@ fn norms_of_outputs_are_those_of_the_document() {
         with(&|p| {
             post(p).sum.body = ChannelShift(vec![shift]);
             post(p).sum.lead = lead;
-            p.layers[1].skip_mlp = ByClass { body: skip, lead: 0 };
+            p.layers[1].mlp.skip = ByClass { body: skip, lead: 0 };
         })
     };
     assert_eq!(
@@ -101,10 +101,11 @@ fn norms_of_outputs_are_those_of_the_document() {
         with(&|p| post(p).sum.body = ChannelShift(vec![3; 7])),
         length("down", 7, 20)
     );
-    assert!(with(&|p| p.layers[0].o = StreamShift::one(14)).is_err());
+    assert!(with(&|p| p.layers[0].attention.o = StreamShift::one(14)).is_err());
     // A model has them in every layer, or in none.
     let norms = |got, expected| length("norms of what a layer adds", got, expected);
-    assert_eq!(with(&|p| p.layers[1].post_norms = None), norms(0, 1));
+    assert_eq!(with(&|p| p.layers[1].attention.post_norm = None), norms(0, 1));
+    assert_eq!(with(&|p| p.layers[1].mlp.post_norm = None), norms(0, 1));
     assert_eq!(params().check(&odd_config(2)), norms(1, 0));
     assert_eq!(test_params(&odd_config(2)).check(&config()), norms(0, 1));
 }

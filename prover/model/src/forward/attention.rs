@@ -24,9 +24,9 @@ impl ForwardState<'_> {
     ) -> Result<(Option<Stream>, Stream), DeviceError> {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let (config, params) = (&model.config, &model.params.layers[l]);
-        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.q, pass)?;
-        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.k, pass)?;
-        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.v, pass)?;
+        let (q_acc, q) = self.project(name("q"), MatmulKind::Q, l, &stream.y, &params.attention.q, pass)?;
+        let (k_acc, k) = self.project(name("k"), MatmulKind::K, l, &stream.y, &params.attention.k, pass)?;
+        let (v_acc, v) = self.project(name("v"), MatmulKind::V, l, &stream.y, &params.attention.v, pass)?;
         let q_norm = self.norm_heads(name("q_norm"), MatmulKind::Q, l, &q);
         let k_norm = self.norm_heads(name("k_norm"), MatmulKind::K, l, &k);
         let [turned_q, turned_k] = match config.head_norms {
@@ -45,7 +45,7 @@ impl ForwardState<'_> {
         }
         let att_acc = self.attend(l, &q_rot, pairs, out);
         let (counted, width) = (self.counted_here(stream.sums.len()), config.heads * config.head_dim);
-        let (att, clipped) = requantise_rows(&att_acc, &vec![params.att; width], counted);
+        let (att, clipped) = requantise_rows(&att_acc, &vec![params.attention.att; width], counted);
         self.count(name("att"), clipped, counted * width);
 
         let o_acc = self.linear.matmul(model, MatmulKind::O.at(l), &att, pass)?;
@@ -100,7 +100,7 @@ impl ForwardState<'_> {
     /// Softmax attention of the rotated queries `[rows][heads][head_dim]` over the cache, which holds their
     /// rows already; returns the accumulators of the attention output, `[rows][heads * head_dim]`.
     pub(super) fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
-        let (config, shift) = (&self.model.config, self.model.params.layers[l].score);
+        let (config, shift) = (&self.model.config, self.model.params.layers[l].attention.score);
         let (heads, head_dim, first) = (config.heads, config.head_dim, self.rows);
         let rows = q_rot.len() / (heads * head_dim);
         let of = |at: usize, seen: Seen<'_>| {

@@ -35,17 +35,17 @@ impl ForwardState<'_> {
         let params = &model.params.layers[l];
         let counted = self.counted_here(y.len() / model.config.hidden);
         if !model.config.gated {
-            let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass)?;
+            let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.mlp.up, pass)?;
             let h = self.activate(name("act"), &up, counted);
             (out.up_acc_hi, out.up_acc_lo, out.up) = (acc.hi, acc.lo, up);
             return Ok(h);
         }
-        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.gate, pass)?;
-        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.up, pass)?;
+        let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.mlp.gate, pass)?;
+        let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.mlp.up, pass)?;
         let silu = self.activate(name("silu"), &gate, counted);
         let (width, leading) = (model.config.ff, self.leading_here());
         let (h, clipped) = in_rows([silu.len() / width, width], counted, |i, out| {
-            let (shift, own) = (params.act.of(class_of(i, leading)), i * width..(i + 1) * width);
+            let (shift, own) = (params.mlp.act.of(class_of(i, leading)), i * width..(i + 1) * width);
             let products = silu[own.clone()].iter().zip(&up[own]);
             requantise_all(products.map(|(&s, &u)| (i64::from(s) * i64::from(u), shift)), out)
         });

@@ -151,7 +151,7 @@ fn check_attention_row(model: &QuantisedModel, l: usize, w: &LayerWitness, exp_t
         assert_eq!(i64::from(w.score_acc_lo[at]), dot(j, |k| k.rem_euclid(256)));
         assert_eq!(
             w.score[at],
-            requantise(sum((&w.score_acc_hi, &w.score_acc_lo), at), params.score)
+            requantise(sum((&w.score_acc_hi, &w.score_acc_lo), at), params.attention.score)
         );
         let exp = if j <= i {
             exp_table[(i32::from(w.max[row]) - i32::from(w.score[at])) as usize]
@@ -177,7 +177,7 @@ fn check_attention_row(model: &QuantisedModel, l: usize, w: &LayerWitness, exp_t
         assert_eq!(i64::from(w.att_acc_lo[at]), weighted(|v| v.rem_euclid(256)));
         assert_eq!(
             w.att[at],
-            requantise(sum((&w.att_acc_hi, &w.att_acc_lo), at), params.att)
+            requantise(sum((&w.att_acc_hi, &w.att_acc_lo), at), params.attention.att)
         );
     }
 }
@@ -195,9 +195,9 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
     let (config, params) = (&model.config, &model.params.layers[l]);
     let (start, middle, end) = (&streams[2 * l], &streams[2 * l + 1], &streams[2 * l + 2]);
     for (kind, acc, out, shift) in [
-        (MatmulKind::Q, (&w.q_acc_hi, &w.q_acc_lo), &w.q, &params.q),
-        (MatmulKind::K, (&w.k_acc_hi, &w.k_acc_lo), &w.k, &params.k),
-        (MatmulKind::V, (&w.v_acc_hi, &w.v_acc_lo), &w.v, &params.v),
+        (MatmulKind::Q, (&w.q_acc_hi, &w.q_acc_lo), &w.q, &params.attention.q),
+        (MatmulKind::K, (&w.k_acc_hi, &w.k_acc_lo), &w.k, &params.attention.k),
+        (MatmulKind::V, (&w.v_acc_hi, &w.v_acc_lo), &w.v, &params.attention.v),
     ] {
         check_matmul(model, kind.at(l), &start.y, (acc.0, acc.1));
         check_requantised((acc.0, acc.1), out, config.dims(kind).1, shift);
@@ -216,16 +216,16 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
         }
     }
     check_matmul(model, MatmulKind::O.at(l), &w.att, (&middle.acc_hi, &middle.acc_lo));
-    check_residual(middle, start, params.skip_attn, &params.o, config.hidden);
+    check_residual(middle, start, params.attention.skip, &params.attention.o, config.hidden);
 
     for (kind, acc, out, shift) in [
         (
             MatmulKind::Gate,
             (&w.gate_acc_hi, &w.gate_acc_lo),
             &w.gate,
-            &params.gate,
+            &params.mlp.gate,
         ),
-        (MatmulKind::Up, (&w.up_acc_hi, &w.up_acc_lo), &w.up, &params.up),
+        (MatmulKind::Up, (&w.up_acc_hi, &w.up_acc_lo), &w.up, &params.mlp.up),
     ] {
         check_matmul(model, kind.at(l), &middle.y, (acc.0, acc.1));
         check_requantised((acc.0, acc.1), out, config.ff, shift);
@@ -237,14 +237,14 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
             h,
             requantise(
                 i64::from(w.silu[at]) * i64::from(w.up[at]),
-                params.act.of(class(at / config.ff))
+                params.mlp.act.of(class(at / config.ff))
             )
         );
     }
     check_matmul(model, MatmulKind::Down.at(l), &w.h, (&end.acc_hi, &end.acc_lo));
-    check_residual(end, middle, params.skip_mlp, &params.down, config.hidden);
-    check_norm(model, start, &params.norm_attn);
-    check_norm(model, middle, &params.norm_mlp);
+    check_residual(end, middle, params.mlp.skip, &params.mlp.down, config.hidden);
+    check_norm(model, start, &params.attention.norm);
+    check_norm(model, middle, &params.mlp.norm);
 }
 
 /// Recomputes a whole witness, one value at a time.

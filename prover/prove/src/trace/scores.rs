@@ -39,7 +39,7 @@ impl Source<'_> {
             let line = h * tokens + i;
             let cell = line * tokens + j;
             let acc = layer.map_or([0, 0], |w| [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]);
-            let shift = self.params.layers.get(l).map_or(1, |p| p.score).into();
+            let shift = self.params.layers.get(l).map_or(1, |p| p.attention.score).into();
             let acc = Accumulator::of(acc);
             let score = acc.rounded(shift);
             acc.write(row, shape.scores().remainder(), shift, score);

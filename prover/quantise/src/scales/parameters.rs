@@ -1,7 +1,8 @@
 //! All shifts, and the integers of a key.
 
 use tessera_circuits::model::{
-    ByClass, ChannelShift, LayerParams, MatmulKind, MatrixId, ModelParams, RowClass, StreamShift, LAYER_KINDS,
+    AttentionParams, ByClass, ChannelShift, LayerParams, MatmulKind, MatrixId, MlpParams, ModelParams, RowClass,
+    StreamShift, LAYER_KINDS,
 };
 
 use super::bits::{Bits, LayerBits};
@@ -98,18 +99,22 @@ impl Shifts<'_> {
         let (first, per_layer) = (given.config.attention_state(l), given.config.states_per_layer());
         let x = &bits.residual[first..=first + per_layer];
         let writers = self.writers(l, bits, x)?;
-        Ok(LayerParams {
-            norm_attn: self.norm(first, x[0])?,
+        let attention = AttentionParams {
+            norm: self.norm(first, x[0])?,
             q: self.reading(MatmulKind::Q.at(l), b.norm_attn, b.q)?,
             k: self.reading(MatmulKind::K.at(l), b.norm_attn, b.k)?,
             v: self.reading(MatmulKind::V.at(l), b.norm_attn, b.v)?,
+            head_norms: given.head_norms(l, b)?,
             score: small(b.turned_q + b.turned_k - BASE - bits.score, || {
                 format!("scores of layer {l}")
             })?,
             att: small(15 + b.v - BASE - b.attention, || format!("attention of layer {l}"))?,
-            skip_attn: writers.skip_attn,
             o: writers.o,
-            norm_mlp: self.norm(first + per_layer / 2, x[per_layer / 2])?,
+            skip: writers.skip_attn,
+            post_norm: self.post_norm(MatmulKind::O.at(l), x)?,
+        };
+        let mlp = MlpParams {
+            norm: self.norm(first + per_layer / 2, x[per_layer / 2])?,
             gate: match given.config.gated {
                 true => self.reading(MatmulKind::Gate.at(l), b.norm_mlp, bits.gate)?,
                 false => ChannelShift(Vec::new()),
@@ -119,11 +124,11 @@ impl Shifts<'_> {
                 body: self.product_shift(l, RowClass::Body, bits)?,
                 lead: self.product_shift(l, RowClass::Lead, bits)?,
             },
-            skip_mlp: writers.skip_mlp,
-            head_norms: given.head_norms(l, b)?,
-            post_norms: self.post_norms(l, x)?,
             down: writers.down,
-        })
+            skip: writers.skip_mlp,
+            post_norm: self.post_norm(MatmulKind::Down.at(l), x)?,
+        };
+        Ok(LayerParams { attention, mlp })
     }
 
     /// Shifts of the matmuls of a layer that write to the stream, whose states are `x` from that which attention reads on.

@@ -1,6 +1,6 @@
 //! Scales of what is normed before it is added: the sums of a state and a normed output of O or Down, times its gains.
 
-use tessera_circuits::model::{ByClass, ChannelShift, Maker, MatmulKind, MatrixId, PostNorm, PostNorms, StreamShift};
+use tessera_circuits::model::{ByClass, ChannelShift, Maker, MatmulKind, MatrixId, PostNorm, StreamShift};
 
 use super::bits::Bits;
 use super::limits::{lower, signed, small, CLASSES};
@@ -83,28 +83,24 @@ impl Exponents<'_> {
 }
 
 impl Shifts<'_> {
-    /// The norms of what a layer adds, whose states are `x` from that which attention reads on.
-    pub(super) fn post_norms(&self, l: usize, x: &[ByClass<i32>]) -> Result<Option<PostNorms>, QuantiseError> {
+    /// The norm of the output of O or Down of a layer, where outputs are normed. The layer's states are `x`, from the one that attention
+    /// reads on.
+    pub(super) fn post_norm(&self, output: MatrixId, x: &[ByClass<i32>]) -> Result<Option<PostNorm>, QuantiseError> {
         let (given, chosen) = (self.chosen.given, &self.chosen);
         if !given.config.norms_outputs() {
             return Ok(None);
         }
-        let of = |kind: MatmulKind, at: usize| {
-            let n = given.config.attention_state(l) + at;
-            let (before, after) = (x[at - 1], x[at + 1]);
-            let bits = chosen.sum_bits(n + 1, given.gains_of_output(kind.at(l)), [before, after]);
-            let name = || format!("what is added in layer {l}");
-            Ok::<_, QuantiseError>(PostNorm {
-                norm: self.norm(n, x[at])?,
-                sum: StreamShift {
-                    body: ChannelShift(vec![small(bits - after.body, name)?]),
-                    lead: signed(after.body - after.lead, name)?,
-                },
-            })
-        };
-        Ok(Some(PostNorms {
-            attn: of(MatmulKind::O, 1)?,
-            mlp: of(MatmulKind::Down, 3)?,
+        let (at, l) = (if output.kind() == MatmulKind::O { 1 } else { 3 }, output.layer());
+        let n = given.config.attention_state(l) + at;
+        let (before, after) = (x[at - 1], x[at + 1]);
+        let bits = chosen.sum_bits(n + 1, given.gains_of_output(output), [before, after]);
+        let name = || format!("what is added in layer {l}");
+        Ok(Some(PostNorm {
+            norm: self.norm(n, x[at])?,
+            sum: StreamShift {
+                body: ChannelShift(vec![small(bits - after.body, name)?]),
+                lead: signed(after.body - after.lead, name)?,
+            },
         }))
     }
 }

@@ -79,17 +79,17 @@ fn hostile(seed: u64) -> QuantisedModel {
     params.head = shifts(&mut rng, out(MatmulKind::Head), most);
     for layer in &mut params.layers {
         for (own, kind) in [
-            (&mut layer.q, MatmulKind::Q),
-            (&mut layer.k, MatmulKind::K),
-            (&mut layer.v, MatmulKind::V),
-            (&mut layer.gate, MatmulKind::Gate),
-            (&mut layer.up, MatmulKind::Up),
+            (&mut layer.attention.q, MatmulKind::Q),
+            (&mut layer.attention.k, MatmulKind::K),
+            (&mut layer.attention.v, MatmulKind::V),
+            (&mut layer.mlp.gate, MatmulKind::Gate),
+            (&mut layer.mlp.up, MatmulKind::Up),
         ] {
             *own = shifts(&mut rng, out(kind), most);
         }
         if rng.below(2) == 0 {
-            layer.o.body = shifts(&mut rng, out(MatmulKind::O), 13);
-            layer.down.body = shifts(&mut rng, out(MatmulKind::Down), 13);
+            layer.attention.o.body = shifts(&mut rng, out(MatmulKind::O), 13);
+            layer.mlp.down.body = shifts(&mut rng, out(MatmulKind::Down), 13);
         }
     }
     let kinds = model.config.matmuls();

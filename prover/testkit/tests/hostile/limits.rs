@@ -342,7 +342,7 @@ fn largest() -> Vec<(&'static str, Box<Enlarge>)> {
                 (k.config.heads, k.config.kv_heads, k.config.head_dim) = (1 << 8, 1 << 8, MAX_HEAD_DIM);
                 // There are many attention outputs, and queries of so long heads are small.
                 k.params.weight_bits[4] = 7;
-                let norms = k.params.layers.iter_mut().map(|layer| &mut layer.norm_attn);
+                let norms = k.params.layers.iter_mut().map(|layer| &mut layer.attention.norm);
                 norms.for_each(|norm| norm.scale = norm.shift.at(0) + 8);
             }),
         ),
@@ -379,7 +379,7 @@ pub fn widened(k: &mut ModelKey, hidden: usize) {
     k.params.exponents = vec![0; hidden];
     // Norms are claimed in one limb: the scale goes down with the root of the width.
     let layers = k.params.layers.iter_mut();
-    let norms = layers.flat_map(|layer| [&mut layer.norm_attn, &mut layer.norm_mlp]);
+    let norms = layers.flat_map(|layer| [&mut layer.attention.norm, &mut layer.mlp.norm]);
     let norms = norms.chain([&mut k.params.norm_final]);
     norms.for_each(|norm| (norm.scale, norm.shift) = (22, ChannelShift(vec![norm.shift.at(0); hidden])));
 }
@@ -387,7 +387,7 @@ pub fn widened(k: &mut ModelKey, hidden: usize) {
 /// Every norm has other shifts, so that none share the weights of their channels.
 fn with_own_shifts(k: &mut ModelKey) {
     let layers = k.params.layers.iter_mut();
-    let norms = layers.flat_map(|layer| [&mut layer.norm_attn, &mut layer.norm_mlp]);
+    let norms = layers.flat_map(|layer| [&mut layer.attention.norm, &mut layer.mlp.norm]);
     for (i, norm) in norms.chain([&mut k.params.norm_final]).enumerate() {
         norm.scale -= 1;
         norm.shift.0[i] -= 1;
@@ -411,7 +411,7 @@ fn with_gains(k: &mut ModelKey, layers: usize, context: usize) {
         gains: vec![(1 << 14) - l as i16; MAX_HEAD_DIM],
     };
     for (l, layer) in k.params.layers.iter_mut().enumerate() {
-        layer.head_norms = Some(HeadNorms {
+        layer.attention.head_norms = Some(HeadNorms {
             q: norm(l),
             k: norm(l + 1),
         });

@@ -3,8 +3,8 @@
 use std::sync::OnceLock;
 
 use tessera_circuits::model::{
-    Blocks, ByClass, ChannelShift, ModelConfig, Pooling, PostNorm, PostNorms, StreamShift, WeightFormat, KINDS,
-    LAYER_KINDS, MAX_ENTRIES,
+    Blocks, ByClass, ChannelShift, ModelConfig, Pooling, PostNorm, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    MAX_ENTRIES,
 };
 use tessera_circuits::statement::Statement;
 use tessera_testkit::{encoder_config, odd_config, random_ids, random_model, TestModel};
@@ -53,10 +53,10 @@ fn shifts_of_updates(key: &mut ModelKey, layers: usize) {
     // One shift of norms for all channels leaves more room for others.
     key.params.norm_final.shift.0.truncate(1);
     for (l, layer) in key.params.layers.iter_mut().enumerate() {
-        layer.norm_attn.shift.0.truncate(1);
-        layer.norm_mlp.shift.0.truncate(1);
-        layer.o.body = own_list(6, 7, WIDTH, 2 * l);
-        layer.down.body = own_list(7, 6, WIDTH, 2 * l + 1);
+        layer.attention.norm.shift.0.truncate(1);
+        layer.mlp.norm.shift.0.truncate(1);
+        layer.attention.o.body = own_list(6, 7, WIDTH, 2 * l);
+        layer.mlp.down.body = own_list(7, 6, WIDTH, 2 * l + 1);
     }
 }
 
@@ -67,8 +67,8 @@ fn shifts_of_gates(key: &mut ModelKey, layers: usize) {
     key.params.weight_bits = [6; KINDS];
     deepened(key, layers);
     for (l, layer) in key.params.layers.iter_mut().enumerate() {
-        layer.gate = own_list(6, 5, key.config.ff, 2 * l);
-        layer.up = own_list(5, 6, key.config.ff, 2 * l + 1);
+        layer.mlp.gate = own_list(6, 5, key.config.ff, 2 * l);
+        layer.mlp.up = own_list(5, 6, key.config.ff, 2 * l + 1);
     }
 }
 
@@ -91,11 +91,8 @@ fn gains_of_outputs(key: &mut ModelKey, layers: usize) {
         sum: StreamShift::one(5),
     };
     for layer in &mut key.params.layers {
-        (layer.o.body, layer.down.body) = (ChannelShift::one(6), ChannelShift::one(6));
-        layer.post_norms = Some(PostNorms {
-            attn: post.clone(),
-            mlp: post.clone(),
-        });
+        (layer.attention.o.body, layer.mlp.down.body) = (ChannelShift::one(6), ChannelShift::one(6));
+        (layer.attention.post_norm, layer.mlp.post_norm) = (Some(post.clone()), Some(post.clone()));
     }
     with_gains(key, |state| match state % 2 {
         0 => Vec::new(),
@@ -110,13 +107,11 @@ fn everything_of_outputs(key: &mut ModelKey, layers: usize) {
     gains_of_outputs(key, layers);
     for (l, layer) in key.params.layers.iter_mut().enumerate() {
         let own = |other, i| own_list(6, other, WIDTH, 2 * l + i);
-        (layer.norm_attn.shift, layer.norm_mlp.shift) = (own(5, 0), own(5, 1));
-        (layer.o.body, layer.down.body) = (own(7, 0), own(7, 1));
-        if let Some(post) = &mut layer.post_norms {
-            for (i, part) in [&mut post.attn, &mut post.mlp].into_iter().enumerate() {
-                part.norm.shift = own(5, i);
-                part.sum.body = own(7, i);
-            }
+        (layer.attention.norm.shift, layer.mlp.norm.shift) = (own(5, 0), own(5, 1));
+        (layer.attention.o.body, layer.mlp.down.body) = (own(7, 0), own(7, 1));
+        for (i, post) in layer.post_norms_mut().enumerate() {
+            post.norm.shift = own(5, i);
+            post.sum.body = own(7, i);
         }
     }
 }
@@ -129,11 +124,11 @@ fn gains_of_encoder(key: &mut ModelKey, layers: usize) {
     let head = key.config.layers * LAYER_KINDS.len();
     key.params.biases[head] = vec![0; WIDTH];
     for (l, layer) in key.params.layers.iter_mut().enumerate() {
-        for (i, own) in [&mut layer.o, &mut layer.down].into_iter().enumerate() {
+        for (i, own) in [&mut layer.attention.o, &mut layer.mlp.down].into_iter().enumerate() {
             let shifts = (0..WIDTH).map(|c| 1 + ((c + 2 * l + i) % 13) as u8);
             (own.body, own.lead) = (ChannelShift(shifts.collect()), 0);
         }
-        (layer.skip_attn, layer.skip_mlp) = (ByClass::both(0), ByClass::both(0));
+        (layer.attention.skip, layer.mlp.skip) = (ByClass::both(0), ByClass::both(0));
     }
 }
 

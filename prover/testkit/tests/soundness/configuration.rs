@@ -81,7 +81,7 @@ fn weak_configurations_are_rejected() {
 fn limbs_are_those_of_the_key() {
     let mut model = random_model(odd_config(), WeightFormat::Int16, 7);
     for layer in &mut model.params.layers {
-        (layer.q, layer.gate) = (ChannelShift(vec![8]), ChannelShift(vec![8]));
+        (layer.attention.q, layer.mlp.gate) = (ChannelShift(vec![8]), ChannelShift(vec![8]));
     }
     let scene = Scene::of(model);
     let own = scene.shape().limbs;

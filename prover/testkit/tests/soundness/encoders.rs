@@ -168,7 +168,7 @@ fn states_are_added_with_the_gains_of_the_key() {
         let at = first(m) + 2;
         m.params.biases[at].fill(0);
     });
-    caught(&|m| m.params.layers[1].skip_attn = ByClass { body: 1, lead: 0 });
+    caught(&|m| m.params.layers[1].attention.skip = ByClass { body: 1, lead: 0 });
     caught(&|m| edit(m, MatmulKind::Down.at(0), |down| down.swap(0, 1)));
 }
 

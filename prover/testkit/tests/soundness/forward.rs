@@ -265,7 +265,7 @@ impl Pass<'_> {
                     let [hi, lo] = dot(w.k_rot[key..][..dim].iter().copied(), query.iter().copied());
                     w.score_acc_hi.push(hi);
                     w.score_acc_lo.push(lo);
-                    scores.push(requantise(total(hi, lo), params.score));
+                    scores.push(requantise(total(hi, lo), params.attention.score));
                 }
                 if let Some(cap) = cap {
                     let capped = scores.iter().map(|s| cap[(i32::from(*s) + (1 << 15)) as usize]);
@@ -307,7 +307,9 @@ impl Pass<'_> {
             }
         }
         let totals = w.att_acc_hi.iter().zip(&w.att_acc_lo);
-        w.att = totals.map(|(hi, lo)| requantise(total(*hi, *lo), params.att)).collect();
+        w.att = totals
+            .map(|(hi, lo)| requantise(total(*hi, *lo), params.attention.att))
+            .collect();
     }
 }
 
@@ -366,7 +368,7 @@ pub fn forward(model: &QuantisedModel, ids: &[u32], deviation: &dyn Deviation) -
         let products = w.silu.iter().zip(&w.up);
         w.h = products
             .enumerate()
-            .map(|(i, (s, u))| requantise(i64::from(*s) * i64::from(*u), p.act.of(pass.class(i / config.ff))))
+            .map(|(i, (s, u))| requantise(i64::from(*s) * i64::from(*u), p.mlp.act.of(pass.class(i / config.ff))))
             .collect();
         let mut before = streams[config.mlp_state(l)].x.clone();
         if !deviation.keeps_residual(l) {

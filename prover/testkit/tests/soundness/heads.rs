@@ -284,10 +284,10 @@ fn gains_are_those_of_the_layer() {
     let caught = |change: &dyn Fn(&mut [HeadNorms])| {
         caught_impostor_of(scene(), Caught::Claim("rotations"), |m| {
             let layers = m.params.layers.iter_mut();
-            let mut norms: Vec<HeadNorms> = layers.filter_map(|layer| layer.head_norms.take()).collect();
+            let mut norms: Vec<HeadNorms> = layers.filter_map(|layer| layer.attention.head_norms.take()).collect();
             change(&mut norms);
             let layers = m.params.layers.iter_mut().zip(norms);
-            layers.for_each(|(layer, norms)| layer.head_norms = Some(norms));
+            layers.for_each(|(layer, norms)| layer.attention.head_norms = Some(norms));
         });
     };
     caught(&|norms| norms[LAYER].q.gains = norms[LAYER - 1].q.gains.clone());
@@ -303,7 +303,7 @@ fn gains_are_those_of_the_layer() {
 fn norms_of_heads_are_those_of_the_key() {
     let caught = |by: Caught, change: &dyn Fn(&mut HeadNorms)| {
         caught_impostor_of(scene(), by, |m| {
-            m.params.layers[LAYER].head_norms.iter_mut().for_each(change);
+            m.params.layers[LAYER].attention.head_norms.iter_mut().for_each(change);
         });
     };
     let of_products = || Caught::Claim("accumulators");

@@ -201,7 +201,7 @@ impl Scene {
         // With biases its values are other ones than the attacks are about.
         model.params.biases.clear();
         edit(&mut model, MatmulKind::O.at(2), |o| o.fill(0));
-        model.params.layers[2].att = shift;
+        model.params.layers[2].attention.att = shift;
         Self::of(model)
     }
 

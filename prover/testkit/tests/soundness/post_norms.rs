@@ -3,7 +3,7 @@
 
 use stwo::core::fields::m31::P;
 use tessera_circuits::air::base;
-use tessera_circuits::model::{ChannelShift, ModelConfig, PostNorms, WeightFormat, LAYER_KINDS};
+use tessera_circuits::model::{ChannelShift, ModelConfig, PostNorm, WeightFormat, LAYER_KINDS};
 use tessera_circuits::ops::norms::{
     COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
 };
@@ -328,25 +328,26 @@ fn outputs_are_added_with_the_gains_of_the_key() {
 /// Another epsilon, scale or shift of a norm, and other shifts of output and sum than the key's.
 #[test]
 fn norms_and_sums_are_those_of_the_key() {
-    let caught = |by: Caught, change: &dyn Fn(&mut PostNorms)| {
+    let caught = |by: Caught, change: &dyn Fn([&mut PostNorm; 2])| {
         caught_impostor_of(scene(), by, |m| {
-            m.params.layers[LAYER].post_norms.iter_mut().for_each(change);
+            let norms: Vec<_> = m.params.layers[LAYER].post_norms_mut().collect();
+            change(norms.try_into().expect("attention and MLP"));
         });
     };
     let of_products = || Caught::Claim("accumulators");
-    caught(of_products(), &|post| post.attn.norm.eps.body += 1 << 24);
-    caught(of_products(), &|post| post.mlp.norm.eps.body += 1 << 24);
-    caught(of_products(), &|post| post.mlp.norm.scale -= 1);
+    caught(of_products(), &|[attention, _]| attention.norm.eps.body += 1 << 24);
+    caught(of_products(), &|[_, mlp]| mlp.norm.eps.body += 1 << 24);
+    caught(of_products(), &|[_, mlp]| mlp.norm.scale -= 1);
     // The remainder's range follows from the shift, too.
     let of_shifts = || Caught::Claims(&["accumulators", "lookups"]);
-    caught(of_shifts(), &|post| post.attn.norm.shift.0[0] -= 1);
+    caught(of_shifts(), &|[attention, _]| attention.norm.shift.0[0] -= 1);
     // In one channel alone.
     let hidden = post_normed_config().hidden;
-    caught(of_shifts(), &|post| {
-        let shift = &mut post.mlp.norm.shift;
+    caught(of_shifts(), &|[_, mlp]| {
+        let shift = &mut mlp.norm.shift;
         *shift = ChannelShift((0..hidden).map(|c| shift.at(c) - u8::from(c == 5)).collect());
     });
-    caught(of_shifts(), &|post| post.mlp.sum.body.0[3] -= 1);
+    caught(of_shifts(), &|[_, mlp]| mlp.sum.body.0[3] -= 1);
 }
 
 /// A state that the model does not have may have any root: its products have no weight.

@@ -465,27 +465,27 @@ const SHIFTS: Caught = Caught::Claims(&["accumulators", "lookups"]);
 
 #[test]
 fn skips_are_those_of_the_key() {
-    impostor("accumulators", |m| m.params.layers[0].skip_mlp.body -= 1);
+    impostor("accumulators", |m| m.params.layers[0].mlp.skip.body -= 1);
 }
 
 #[test]
 fn skips_of_leading_rows_are_those_of_the_key() {
-    impostor("accumulators", |m| m.params.layers[0].skip_mlp.lead -= 1);
+    impostor("accumulators", |m| m.params.layers[0].mlp.skip.lead -= 1);
 }
 
 #[test]
 fn shifts_into_the_stream_are_those_of_the_key() {
-    caught_impostor(SHIFTS, |m| m.params.layers[1].o.body.0[0] += 1);
+    caught_impostor(SHIFTS, |m| m.params.layers[1].attention.o.body.0[0] += 1);
 }
 
 #[test]
 fn shifts_of_leading_rows_are_those_of_the_key() {
-    caught_impostor(SHIFTS, |m| m.params.layers[1].down.lead += 1);
+    caught_impostor(SHIFTS, |m| m.params.layers[1].mlp.down.lead += 1);
 }
 
 #[test]
 fn shifts_of_mlp_products_are_those_of_the_class_of_the_row() {
-    caught_impostor(SHIFTS, |m| m.params.layers[1].act.lead += 1);
+    caught_impostor(SHIFTS, |m| m.params.layers[1].mlp.act.lead += 1);
 }
 
 /// Rows that are rounded as leading ones, and are none; and the first row, rounded like all others.
@@ -512,8 +512,8 @@ fn exponents_are_those_of_the_key() {
 #[test]
 fn norm_shifts_are_those_of_the_key_in_every_channel() {
     let norms: [fn(&mut ModelParams) -> &mut NormParams; 3] = [
-        |p| &mut p.layers[1].norm_attn,
-        |p| &mut p.layers[0].norm_mlp,
+        |p| &mut p.layers[1].attention.norm,
+        |p| &mut p.layers[0].mlp.norm,
         |p| &mut p.norm_final,
     ];
     for norm in norms {
@@ -527,16 +527,16 @@ fn norm_shifts_are_those_of_the_key_in_every_channel() {
     }
     // A channel of the stream in its own units is none in those of all others, and the other way round.
     caught_impostor(SHIFTS, |m| {
-        m.params.layers[1].norm_attn.shift = m.params.norm_final.shift.clone()
+        m.params.layers[1].attention.norm.shift = m.params.norm_final.shift.clone()
     });
     caught_impostor(SHIFTS, |m| {
-        m.params.norm_final.shift = m.params.layers[1].norm_attn.shift.clone()
+        m.params.norm_final.shift = m.params.layers[1].attention.norm.shift.clone()
     });
 }
 
 #[test]
 fn score_shifts_are_those_of_the_key() {
-    caught_impostor(SHIFTS, |m| m.params.layers[0].score += 1);
+    caught_impostor(SHIFTS, |m| m.params.layers[0].attention.score += 1);
 }
 
 /// Another bias of one channel, in one limb and in two; none at all; and those of another layer.

@@ -211,7 +211,7 @@ fn products_have_one_rounding() {
     edit(&mut model, MatmulKind::Down.at(1), |down| down.fill(0));
     let scene = Scene::of(model);
     let at = row(&scene.shape(), Part::FF, &[1, 2, 3]);
-    let total = 8 + i64::from(scene.model.key.params.layers[1].act.body);
+    let total = 8 + i64::from(scene.model.key.params.layers[1].mlp.act.body);
     let attempts: [(Caught, i64, i64); 5] = [
         (Caught::Lookup, 1, 0),
         (Caught::Lookup, -1, 0),

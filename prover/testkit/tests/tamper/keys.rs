@@ -114,21 +114,21 @@ fn shifts_out_of_range() {
     let rows: [Shift; 14] = [
         ("embedding", &|p, s| p.embed = StreamShift::one(s)),
         ("head", &|p, s| p.head = ChannelShift(vec![s])),
-        ("q", &|p, s| p.layers[0].q = ChannelShift(vec![s])),
-        ("k", &|p, s| p.layers[0].k = ChannelShift(vec![s])),
-        ("v", &|p, s| p.layers[0].v = ChannelShift(vec![s])),
-        ("o", &|p, s| p.layers[0].o = StreamShift::one(s)),
-        ("gate", &|p, s| p.layers[0].gate = ChannelShift(vec![s])),
-        ("up", &|p, s| p.layers[0].up = ChannelShift(vec![s])),
-        ("down", &|p, s| p.layers[0].down = StreamShift::one(s)),
-        ("scores", &|p, s| p.layers[0].score = s),
-        ("attention output", &|p, s| p.layers[0].att = s),
-        ("mlp product", &|p, s| p.layers[0].act.body = s),
-        ("mlp product", &|p, s| p.layers[0].act.lead = s),
+        ("q", &|p, s| p.layers[0].attention.q = ChannelShift(vec![s])),
+        ("k", &|p, s| p.layers[0].attention.k = ChannelShift(vec![s])),
+        ("v", &|p, s| p.layers[0].attention.v = ChannelShift(vec![s])),
+        ("o", &|p, s| p.layers[0].attention.o = StreamShift::one(s)),
+        ("gate", &|p, s| p.layers[0].mlp.gate = ChannelShift(vec![s])),
+        ("up", &|p, s| p.layers[0].mlp.up = ChannelShift(vec![s])),
+        ("down", &|p, s| p.layers[0].mlp.down = StreamShift::one(s)),
+        ("scores", &|p, s| p.layers[0].attention.score = s),
+        ("attention output", &|p, s| p.layers[0].attention.att = s),
+        ("mlp product", &|p, s| p.layers[0].mlp.act.body = s),
+        ("mlp product", &|p, s| p.layers[0].mlp.act.lead = s),
         // The last of many channels.
         ("gate", &|p, s| {
             let width = honest()[0].key.config.ff;
-            p.layers[0].gate = ChannelShift((0..width).map(|i| if i + 1 == width { s } else { 3 }).collect());
+            p.layers[0].mlp.gate = ChannelShift((0..width).map(|i| if i + 1 == width { s } else { 3 }).collect());
         }),
     ];
     for (i, (expected, change)) in rows.iter().enumerate() {
@@ -145,8 +145,8 @@ fn shifts_out_of_range() {
 fn shifts_of_norms_out_of_range() {
     let rows: [&dyn Fn(&mut ModelParams) -> &mut ChannelShift; 3] = [
         &|p| &mut p.norm_final.shift,
-        &|p| &mut p.layers[0].norm_attn.shift,
-        &|p| &mut p.layers[0].norm_mlp.shift,
+        &|p| &mut p.layers[0].attention.norm.shift,
+        &|p| &mut p.layers[0].mlp.norm.shift,
     ];
     let width = honest()[0].key.config.hidden;
     for (i, of) in rows.iter().enumerate() {
@@ -173,8 +173,8 @@ fn parameters_out_of_range() {
         // The one-hot entries must not wrap.
         ("embed exponent", &|p| p.embed_exponent = 14),
         // Residuals scaled beyond the field.
-        ("residual skip", &|p| p.layers[0].skip_attn.body = 14),
-        ("residual skip", &|p| p.layers[0].skip_mlp.lead = -128),
+        ("residual skip", &|p| p.layers[0].attention.skip.body = 14),
+        ("residual skip", &|p| p.layers[0].mlp.skip.lead = -128),
         // Tables of tables: exponents that overflow.
         ("score bits", &|p| p.score_bits = 65),
         ("score bits", &|p| p.score_bits = i32::MIN),
@@ -183,11 +183,11 @@ fn parameters_out_of_range() {
         ("logit bits", &|p| p.logit_bits = i32::MAX),
         // A reciprocal root that does not exist or does not fit.
         ("norm scale", &|p| p.norm_final.scale = 49),
-        ("norm scale", &|p| p.layers[0].norm_attn.scale = 255),
-        ("norm scale", &|p| p.layers[0].norm_mlp.scale = 49),
+        ("norm scale", &|p| p.layers[0].attention.norm.scale = 255),
+        ("norm scale", &|p| p.layers[0].mlp.norm.scale = 49),
         ("norm eps", &|p| p.norm_final.eps.lead = 0),
-        ("norm eps", &|p| p.layers[0].norm_attn.eps.body = 1 << 60),
-        ("norm eps", &|p| p.layers[0].norm_mlp.eps.lead = u64::MAX),
+        ("norm eps", &|p| p.layers[0].attention.norm.eps.body = 1 << 60),
+        ("norm eps", &|p| p.layers[0].mlp.norm.eps.lead = u64::MAX),
         ("norm eps", &|p| {
             p.norm_final = NormParams {
                 eps: ByClass::both(0),
@@ -200,12 +200,12 @@ fn parameters_out_of_range() {
         ("channel exponent", &|p| p.exponents[0] = 7),
         ("sum of 4^k over the channel exponents k", &|p| p.exponents.fill(5)),
         ("channel exponents", &|p| p.exponents.truncate(3)),
-        ("o", &|p| p.layers[0].o.lead = 13),
-        ("residual skip", &|p| p.layers[0].skip_attn.lead = 13),
+        ("o", &|p| p.layers[0].attention.o.lead = 13),
+        ("residual skip", &|p| p.layers[0].attention.skip.lead = 13),
         // Lists that do not have one entry per thing they describe.
         ("layers", &|p| p.layers.clear()),
         ("layers", &|p| p.layers.push(p.layers[0].clone())),
-        ("q", &|p| p.layers[0].q = ChannelShift(vec![3; 2])),
+        ("q", &|p| p.layers[0].attention.q = ChannelShift(vec![3; 2])),
         ("head", &|p| p.head = ChannelShift(Vec::new())),
         ("norms of columns", &|p| p.columns.clear()),
         ("norms of columns", &|p| p.columns.truncate(7)),
@@ -254,8 +254,8 @@ fn accumulators_that_can_wrap() {
         key.params.weight_bits = [12; KINDS];
         key.config.ff = 2049;
         key.params.biases.clear();
-        key.params.layers[0].skip_mlp = ByClass::both(0);
-        key.params.layers[0].down = StreamShift::one(13);
+        key.params.layers[0].mlp.skip = ByClass::both(0);
+        key.params.layers[0].mlp.down = StreamShift::one(13);
     });
     assert!(
         matches!(
@@ -277,9 +277,9 @@ fn accumulators_that_can_wrap() {
         key.config.rotation_of.clear();
         key.params.biases.clear();
         for layer in &mut key.params.layers {
-            layer.norm_attn.scale = 26;
-            layer.q = ChannelShift(vec![1]);
-            for shift in [&mut layer.k, &mut layer.v] {
+            layer.attention.norm.scale = 26;
+            layer.attention.q = ChannelShift(vec![1]);
+            for shift in [&mut layer.attention.k, &mut layer.attention.v] {
                 shift.0.truncate(1);
             }
         }

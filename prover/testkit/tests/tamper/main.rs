@@ -53,7 +53,7 @@ fn proved(suite: Suite) -> [Honest; 2] {
     };
     // The attention outputs are clipped here and there.
     let mut model = random_model(config.clone(), WeightFormat::Int16, 7);
-    model.params.layers.iter_mut().for_each(|layer| layer.att = 2);
+    model.params.layers.iter_mut().for_each(|layer| layer.attention.att = 2);
     let model = TestModel::of_suite(suite, model);
     [3, 4].map(|seed| {
         let prompt = random_ids(&config, 4, seed);
