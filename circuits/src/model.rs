@@ -9,15 +9,13 @@ mod padding;
 mod params;
 mod rotation;
 mod samples;
+mod shifts;
 mod states;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use params::{
-    max_weight, ByClass, ChannelShift, ColumnNorms, LeadingRows, ModelParams, RowClass, StreamShift, WeightFormat,
-    MIN_WEIGHT_BITS,
-};
+pub use params::{max_weight, ColumnNorms, LeadingRows, ModelParams, WeightFormat, MIN_WEIGHT_BITS};
 
 pub use blocks::*;
 pub use layers::{AttentionParams, HeadNorm, HeadNorms, LayerParams, MlpParams, NormParams, PostNorm, Writer};
@@ -27,6 +25,7 @@ pub use padding::Padded;
 pub use rotation::{Rotation, MAX_ROTATIONS};
 #[cfg(test)]
 pub(crate) use samples::{odd_config, test_params};
+pub use shifts::{ByClass, ChannelShift, RowClass, StreamShift};
 pub use states::Maker;
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).

@@ -286,7 +286,10 @@ mod tests {
         };
         let layer = test_params(&config).layers.remove(0);
         let text = serde_json::to_string(&layer).expect("JSON");
-        assert_eq!(serde_json::from_str::<super::LayerParams>(&text).expect("a layer"), layer);
+        assert_eq!(
+            serde_json::from_str::<super::LayerParams>(&text).expect("a layer"),
+            layer
+        );
         for drop in [
             |layer: &mut super::LayerParams| layer.attention.post_norm = None,
             |layer: &mut super::LayerParams| layer.mlp.post_norm = None,

@@ -1,9 +1,10 @@
-//! The integer parameters of a model: scales, row classes, exponents, bits of weights (docs/protocol.md, sections 1 and 2).
+//! The integer parameters of a model: exponents, bits of weights, leading rows, lists of a key (docs/protocol.md, sections 1 and 2).
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Activation, HeadNorm, LayerParams, Maker, MatmulKind, MatrixId, ModelConfig, NormParams, KINDS, LAYER_KINDS,
+    Activation, ChannelShift, HeadNorm, LayerParams, Maker, MatmulKind, MatrixId, ModelConfig, NormParams, StreamShift,
+    KINDS, LAYER_KINDS,
 };
 
 /// How quantised weights are stored: bytes per weight. How many bits of them a matrix uses is
@@ -39,63 +40,6 @@ pub const fn max_weight(bits: u8) -> i32 {
     (1 << (bits - 1)) - 1
 }
 
-/// Shifts of one requantisation: total right shift minus 8, in `1..=13`; one entry for the whole
-/// tensor or one per (real) output channel.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ChannelShift(pub Vec<u8>);
-
-impl ChannelShift {
-    /// One shift for all channels.
-    pub fn one(shift: u8) -> Self {
-        Self(vec![shift])
-    }
-
-    /// Shift of (real) output channel `out`.
-    pub fn at(&self, out: usize) -> u8 {
-        match self.0.as_slice() {
-            [one] => *one,
-            many => many.get(out).copied().unwrap_or(1),
-        }
-    }
-}
-
-/// The two classes of token rows (docs/protocol.md, section 2.1). In many models the residual stream of the first row, and
-/// of rows that repeat it, is a thousand times as large as that of all others: these *leading* rows have units of their own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RowClass {
-    /// All other rows.
-    Body,
-    /// Leading rows.
-    Lead,
-}
-
-/// A value for each class of rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ByClass<T> {
-    /// Of a body row.
-    pub body: T,
-    /// Of a leading row.
-    pub lead: T,
-}
-
-impl<T: Copy> ByClass<T> {
-    /// The same value for all rows.
-    pub const fn both(value: T) -> Self {
-        Self {
-            body: value,
-            lead: value,
-        }
-    }
-
-    /// Value of the rows of a class.
-    pub const fn of(&self, class: RowClass) -> T {
-        match class {
-            RowClass::Body => self.body,
-            RowClass::Lead => self.lead,
-        }
-    }
-}
-
 /// Which rows are leading: it follows from the token ids alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeadingRows {
@@ -120,34 +64,6 @@ impl LeadingRows {
             true => first.max(run),
             false => first,
         }
-    }
-}
-
-/// Shifts into a state of the residual stream.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct StreamShift {
-    /// In rows of the body.
-    pub body: ChannelShift,
-    /// What is added to them in leading rows.
-    pub lead: i8,
-}
-
-impl StreamShift {
-    /// The same shift for all channels and rows.
-    pub fn one(shift: u8) -> Self {
-        Self {
-            body: ChannelShift::one(shift),
-            lead: 0,
-        }
-    }
-
-    /// Shift of (real) output channel `out` in the rows of a class; out of `1..=13` if the parameters are not checked.
-    pub fn at(&self, out: usize, class: RowClass) -> i32 {
-        let lead = match class {
-            RowClass::Body => 0,
-            RowClass::Lead => i32::from(self.lead),
-        };
-        i32::from(self.body.at(out)) + lead
     }
 }
 

@@ -1,10 +1,6 @@
 //! The witness as trace columns (docs/protocol.md, section 4): for every part its columns in row order.
 //! Padded features, layers and heads are rows like any other, computed from zero accumulators.
 
-mod heads;
-mod norms;
-mod scores;
-
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -12,20 +8,15 @@ use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::requant;
 use tessera_circuits::chunk::Boundary;
-use tessera_circuits::gains::Gains;
-use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, MatrixId, ModelParams, RowClass};
-use tessera_circuits::ops::stream::Update;
-use tessera_circuits::ops::{ff, logits, stream};
-use tessera_circuits::rounding::{pow_column, shift_of, PADDED_EXPONENT};
+use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, MatrixId, ModelParams};
+use tessera_circuits::rounding::{pow_column, shift_of};
 use tessera_circuits::semantics::{round_shift, sat16};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_circuits::statement::{class_of, norm_of, Statement};
+use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
 
-pub use self::norms::NormRow;
-pub use self::scores::division;
 use super::column::{Bounds, Column};
-use tessera_model::forward::{Stream, Witness};
+use tessera_model::forward::Witness;
 
 /// Columns of elements, each in row order.
 pub type Columns = Vec<Vec<BaseField>>;
@@ -53,7 +44,7 @@ pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> St
     }
 }
 
-fn felt(v: i64) -> u32 {
+pub(crate) fn felt(v: i64) -> u32 {
     // Nearly all values are less than the order apart from zero, and a division is slow.
     let order = i64::from(P);
     let v = if v < 0 { v + order } else { v };
@@ -66,13 +57,13 @@ fn felt(v: i64) -> u32 {
 
 /// A value that was rounded: what it was clipped to, and what it exceeds that by.
 #[derive(Clone, Copy)]
-struct Clipped {
-    out: i64,
-    excess: i64,
+pub(crate) struct Clipped {
+    pub out: i64,
+    pub excess: i64,
 }
 
 impl Clipped {
-    fn of(value: i64) -> Self {
+    pub(crate) fn of(value: i64) -> Self {
         let out = i64::from(sat16(value));
         Self {
             out,
@@ -83,32 +74,32 @@ impl Clipped {
 
 /// An accumulator in limbs, and the residual that is added to the high one.
 #[derive(Clone, Copy, Default)]
-struct Accumulator {
-    hi: i64,
-    lo: i64,
-    residual: i64,
+pub(crate) struct Accumulator {
+    pub hi: i64,
+    pub lo: i64,
+    pub residual: i64,
 }
 
 impl Accumulator {
-    fn of([hi, lo]: [i64; 2]) -> Self {
+    pub(crate) fn of([hi, lo]: [i64; 2]) -> Self {
         Self { hi, lo, residual: 0 }
     }
 
     /// A product that is no sum of limbs.
-    fn product(lo: i64) -> Self {
+    pub(crate) fn product(lo: i64) -> Self {
         Self::of([0, lo])
     }
 
-    fn total(&self) -> i64 {
+    pub(crate) fn total(&self) -> i64 {
         256 * (self.hi + self.residual) + self.lo
     }
 
-    fn rounded(&self, shift: u32) -> Clipped {
+    pub(crate) fn rounded(&self, shift: u32) -> Clipped {
         Clipped::of(round_shift(self.total(), 8 + shift))
     }
 
     /// Writes what the claim on accumulators needs beside the rounded value.
-    fn write(&self, row: &mut [u32], at: Remainder, shift: u32, Clipped { out, excess }: Clipped) {
+    pub(crate) fn write(&self, row: &mut [u32], at: Remainder, shift: u32, Clipped { out, excess }: Clipped) {
         let value = out + excess;
         let rest = self.total() + (1 << (7 + shift)) - (value << (8 + shift));
         debug_assert!((0..1 << (8 + shift)).contains(&rest), "a remainder");
@@ -132,14 +123,14 @@ impl Accumulator {
 }
 
 /// Writes a value in one column or in limbs.
-fn write(row: &mut [u32], at: usize, limbs_of: Limbs, value: i64) {
+pub(crate) fn write(row: &mut [u32], at: usize, limbs_of: Limbs, value: i64) {
     match limbs_of {
         Limbs::One => row[at] = felt(value),
         Limbs::Two => [row[at], row[at + 1]] = limbs(value),
     }
 }
 
-fn limbs(out: i64) -> [u32; 2] {
+pub(crate) fn limbs(out: i64) -> [u32; 2] {
     [felt(out >> 8), (out & 0xff) as u32]
 }
 
@@ -147,13 +138,13 @@ fn limbs(out: i64) -> [u32; 2] {
 const BLOCK: usize = 256;
 
 /// What exceeds int16 in a row, by [`Rounded::tensor`].
-type Excesses = [i64; 6];
+pub(crate) type Excesses = [i64; 6];
 /// What is shown a row: its number, its indices, its cells, and what clipping took off.
 type Show<'a, const N: usize> = dyn FnMut(usize, [usize; N], &[u32], Excesses) + 'a;
 
 /// The columns of a part, lane by lane, and the values that were clipped, ascending. `fill` gets the indices of an entry along
 /// the part's axes, writes its columns and says what exceeds int16.
-fn build<const N: usize>(
+pub(crate) fn build<const N: usize>(
     shape: &Shape,
     part: Part,
     fill: impl Fn([usize; N], &mut [u32]) -> Excesses + Sync,
@@ -259,126 +250,22 @@ fn advance<const N: usize>(indices: &mut [usize; N], axes: &[u32]) {
 }
 
 /// A value of a real-dimension tensor, 0 outside it.
-fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
+pub(crate) fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
     at.map_or(0, |i| values[i].into())
 }
 
-/// What fills the columns of a part.
-type Fill = fn(&Source<'_>, Part) -> (Vec<Column>, Vec<Clip>);
-
-/// By part.
-const FILLS: &[(Part, Fill)] = &[
-    (Part::STREAM, |source, _| source.stream()),
-    (Part::NORMS, |source, _| source.norms()),
-    (Part::Q, |source, part| source.rope(part)),
-    (Part::K, |source, part| source.rope(part)),
-    (Part::Q_NORMS, |source, part| source.head_norms(part)),
-    (Part::K_NORMS, |source, part| source.head_norms(part)),
-    (Part::V, |source, _| source.values()),
-    (Part::SCORES, |source, _| source.scores()),
-    (Part::SOFTMAX, |source, _| source.softmax()),
-    (Part::ATT, |source, _| source.attention()),
-    (Part::FF, |source, _| source.ff()),
-    (Part::LOGITS, |source, _| source.logits()),
-];
-
 impl Source<'_> {
-    /// All columns of a part, public ones included; and the values that were clipped, ascending.
-    pub fn columns(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
-        let (_, fill) = FILLS
-            .iter()
-            .find(|(own, _)| *own == part)
-            .expect("every part is filled");
-        fill(self, part)
-    }
-
-    fn pows(&self, kind: MatmulKind, log: u32) -> Vec<Vec<u32>> {
+    pub(crate) fn pows(&self, kind: MatmulKind, log: u32) -> Vec<Vec<u32>> {
         (0..self.shape.config.layers)
             .map(|l| pow_column(&self.shape.config, kind, self.shift(kind.at(l)), log))
             .collect()
     }
 
-    fn shift(&self, id: MatrixId) -> &ChannelShift {
+    pub(crate) fn shift(&self, id: MatrixId) -> &ChannelShift {
         shift_of(self.params, id).expect("the layer exists")
     }
 
-    fn stream(&self) -> (Vec<Column>, Vec<Clip>) {
-        let (shape, w) = (self.shape, self.witness);
-        let (states, hidden) = (shape.states(), shape.config.hidden);
-        let leading = self.statement.leading(&self.params.leading, shape.token);
-        let updates: Vec<[Update<'_>; 2]> = (0..states)
-            .map(|n| [RowClass::Body, RowClass::Lead].map(|c| Update::of(self.params, n, c).expect("the state exists")))
-            .collect();
-        let normed = self.normed_residuals(&updates, leading);
-        build(shape, Part::STREAM, |[n, i, x], row| {
-            let state = w.streams.get(n);
-            let at = (x < hidden).then_some(i * hidden + x);
-            let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
-            let exponents = updates.get(n).filter(|_| x < hidden);
-            let [shift, skip] = exponents.map_or([PADDED_EXPONENT; 2], |u| u[usize::from(i < leading)].exponents(x));
-            let back = |by: Option<usize>| n.checked_sub(by?);
-            let [added, from] = exponents.map_or([None; 2], |u| [u[0].added, u[0].normed].map(back));
-            let added = match (state, n) {
-                (None, _) => 0,
-                (_, 0) => self.input.map_or(0, |boundary| get(&boundary.0, at)) << skip,
-                _ => added.map_or(0, |n| get(&w.streams[n].x, at) << skip),
-            };
-            let residuals = state.and(from).and_then(|n| normed[n].as_ref());
-            let [high, low] = residuals.map_or([0; 2], |residuals| at.map_or([0; 2], |at| residuals[at]));
-            let acc = Accumulator {
-                hi,
-                lo: lo + low,
-                residual: added + high,
-            };
-            let value = acc.rounded(shift.into());
-            debug_assert!(state.is_none_or(|s| get(&s.x, at) == value.out));
-            acc.write(row, stream::UPDATE, shift.into(), value);
-            [row[stream::X_HI], row[stream::X_LO]] = limbs(value.out);
-            let r = state.map_or(0, |s| s.rsqrt[i]);
-            let shift = match state {
-                Some(_) if x < hidden => norm_of(self.params, n).shift.at(x),
-                _ => PADDED_EXPONENT,
-            };
-            let acc = Accumulator::product(value.out * i64::from(r));
-            let normed = acc.rounded(shift.into());
-            debug_assert!(state.is_none_or(|s| get(&s.y, at) == normed.out));
-            acc.write(row, stream::NORM, shift.into(), normed);
-            write(row, stream::Y, shape.normed(), normed.out);
-            [value.excess, normed.excess, 0, 0, 0, 0]
-        })
-    }
-
-    /// Of every state whose normed rows are added to the accumulators of the next one what they add; `None` of others.
-    fn normed_residuals(&self, updates: &[[Update<'_>; 2]], leading: usize) -> Vec<Option<Vec<[i64; 2]>>> {
-        let hidden = self.shape.config.hidden;
-        let states = self.witness.streams.iter().zip(updates.iter().skip(1)).enumerate();
-        let of = |(n, (state, next)): (usize, (&Stream, &[Update<'_>; 2]))| {
-            let gains = Gains::of(self.params, n)?;
-            let row = |(i, y): (usize, &[i16])| {
-                let update = &next[usize::from(i < leading)];
-                gains.residual(y, (0..hidden).map(|c| update.normed_exponent(c)))
-            };
-            Some(
-                state
-                    .y
-                    .par_chunks_exact(hidden)
-                    .enumerate()
-                    .flat_map_iter(row)
-                    .collect(),
-            )
-        };
-        states.map(of).collect()
-    }
-
-    /// How many keys the query of a row sees, from the first on.
-    fn visible(&self, row: usize) -> usize {
-        match self.shape.config.is_causal() {
-            true => row + 1,
-            false => self.statement.rows(),
-        }
-    }
-
-    fn requant(
+    pub(crate) fn requant(
         &self,
         part: Part,
         (heads, remainder): (usize, Remainder),
@@ -397,132 +284,6 @@ impl Source<'_> {
             let value = acc.rounded(shift);
             acc.write(row, remainder, shift, value);
             write(row, requant::OUT_HI, Limbs::Two, value.out);
-            [value.excess, 0, 0, 0, 0, 0]
-        })
-    }
-
-    fn values(&self) -> (Vec<Column>, Vec<Clip>) {
-        let pows = self.pows(MatmulKind::V, self.shape.padded.kv());
-        let head_dim = self.shape.padded.head_dim();
-        self.requant(
-            Part::V,
-            (self.shape.config.kv_heads, requant::remainder(self.shape.limbs.v)),
-            |l, at| {
-                self.witness
-                    .layers
-                    .get(l)
-                    .map_or([0, 0], |w| [get(&w.v_acc_hi, at), get(&w.v_acc_lo, at)])
-            },
-            |l, h, x| pows[l][(h << head_dim) | x],
-        )
-    }
-
-    fn attention(&self) -> (Vec<Column>, Vec<Clip>) {
-        self.requant(
-            Part::ATT,
-            (self.shape.config.heads, requant::BOUNDED),
-            |l, at| {
-                self.witness
-                    .layers
-                    .get(l)
-                    .map_or([0, 0], |w| [get(&w.att_acc_hi, at), get(&w.att_acc_lo, at)])
-            },
-            |l, _, _| 1 << self.params.layers[l].attention.att,
-        )
-    }
-
-    fn ff(&self) -> (Vec<Column>, Vec<Clip>) {
-        match self.shape.config.gated {
-            true => self.gated(),
-            false => self.plain(),
-        }
-    }
-
-    /// The MLP without gates: what the table has for the up projection.
-    fn plain(&self) -> (Vec<Column>, Vec<Clip>) {
-        let (shape, width, air) = (self.shape, self.shape.config.ff, self.shape.ff());
-        let ups = self.pows(MatmulKind::Up, shape.padded.ff);
-        // What is padded is 0, and so is what the table has for it.
-        build(shape, Part::FF, |[l, i, x], row| {
-            let layer = self.witness.layers.get(l);
-            let at = (x < width).then_some(i * width + x);
-            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
-            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
-            let up = acc.rounded(shift);
-            acc.write(row, air.up_remainder(), shift, up);
-            row[air.up()] = felt(up.out);
-            let [high, _] = air.product();
-            write(row, high, Limbs::Two, layer.map_or(0, |w| get(&w.h, at)));
-            [0, up.excess, 0, 0, 0, 0]
-        })
-    }
-
-    fn gated(&self) -> (Vec<Column>, Vec<Clip>) {
-        let (shape, width) = (self.shape, self.shape.config.ff);
-        let air = shape.ff();
-        let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
-        let leading = self.statement.leading(&self.params.leading, shape.token);
-        // Padded gates are 0, and so is their SiLU.
-        build(shape, Part::FF, |[l, i, x], row| {
-            let layer = self.witness.layers.get(l);
-            let at = (x < width).then_some(i * width + x);
-            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]));
-            let shift = gates.get(l).map_or(2, |p| p[x]).trailing_zeros();
-            let gate = acc.rounded(shift);
-            acc.write(row, air.gate_remainder(), shift, gate);
-            row[ff::GATE] = felt(gate.out);
-            let silu = layer.map_or(0, |w| get(&w.silu, at));
-            row[ff::SILU] = felt(silu);
-
-            let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
-            let shift = ups.get(l).map_or(2, |p| p[x]).trailing_zeros();
-            let up = acc.rounded(shift);
-            acc.write(row, air.up_remainder(), shift, up);
-            row[ff::UP] = felt(up.out);
-
-            let class = class_of(i, leading);
-            let shift = self.params.layers.get(l).map_or(1, |p| p.mlp.act.of(class)).into();
-            let acc = Accumulator::product(silu * up.out);
-            let h = acc.rounded(shift);
-            acc.write(row, ff::PRODUCT, shift, h);
-            write(row, ff::H_HI, Limbs::Two, h.out);
-            [gate.excess, up.excess, h.excess, 0, 0, 0]
-        })
-    }
-
-    fn logits(&self) -> (Vec<Column>, Vec<Clip>) {
-        let (shape, vocab, w) = (self.shape, self.shape.config.vocab, self.witness);
-        let remainder = logits::remainder(shape.limbs.head);
-        let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
-        let scale = remainder.scale() as u32;
-        let first = self.statement.prompt.len() - 1 - w.first_logits;
-        build(shape, Part::LOGITS, |[o, v], row| {
-            row[remainder.pow()] = pows[v] * scale;
-            if o >= shape.outputs || v >= vocab {
-                return [0; 6];
-            }
-            let at = (first + o) * vocab + v;
-            let acc = Accumulator::of([w.logits_acc_hi[at].into(), w.logits_acc_lo[at].into()]);
-            let shift = pows[v].trailing_zeros();
-            let top = i64::from(self.statistics.tops[o]) - i64::from(v < self.statement.output[o] as usize);
-            // A logit that is clipped for being small needs no place in the list as long as its margin fits, which is 0 at
-            // the output token.
-            let logit = acc.rounded(shift);
-            let margin = top - logit.out - logit.excess;
-            let most = if v == self.statement.output[o] as usize {
-                0
-            } else {
-                0xffff
-            };
-            let value = match (0..=most).contains(&margin) {
-                true => Clipped {
-                    out: logit.out + logit.excess,
-                    excess: 0,
-                },
-                false => logit,
-            };
-            row[logits::MARGIN] = felt(top - value.out);
-            acc.write(row, remainder, shift, value);
             [value.excess, 0, 0, 0, 0, 0]
         })
     }

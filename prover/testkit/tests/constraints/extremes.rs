@@ -14,7 +14,8 @@ use tessera_circuits::ops::{ff, softmax, stream};
 use tessera_circuits::semantics::{probability, reciprocal, requantise, rope_pair, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::check::{check_row, Missing};
-use tessera_prover::trace::{division, Columns};
+use tessera_prover::ops::division;
+use tessera_prover::trace::Columns;
 use tessera_testkit::random_model;
 
 use crate::setup::three_layers;

@@ -7,7 +7,8 @@ use tessera_circuits::model::{ByClass, ChannelShift, NormParams, RowClass, Weigh
 use tessera_circuits::ops::norms::{self, bound_limbs, COLUMNS, LIMBS, QUOTIENT, ROOT, SUM};
 use tessera_circuits::semantics::{norm_bound, norm_rsqrt};
 use tessera_prover::check::{check_row, Missing};
-use tessera_prover::trace::{Columns, NormRow};
+use tessera_prover::ops::NormRow;
+use tessera_prover::trace::Columns;
 use tessera_testkit::{random_model, SplitMix};
 
 use crate::setup::three_layers;

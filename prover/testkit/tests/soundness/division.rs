@@ -8,7 +8,8 @@ use tessera_circuits::ops::softmax::{
 };
 use tessera_circuits::semantics::{reciprocal, RECIPROCAL};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_prover::trace::{division, Columns};
+use tessera_prover::ops::division;
+use tessera_prover::trace::Columns;
 
 use crate::cells::Cells;
 use crate::cheat::{Hooks, HONEST};

@@ -7,7 +7,8 @@ use tessera_circuits::ops::norms::{
     COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
 };
 use tessera_circuits::shape::{Part, Shape};
-use tessera_prover::trace::{Columns, NormRow};
+use tessera_prover::ops::NormRow;
+use tessera_prover::trace::Columns;
 use tessera_testkit::{normed_config, random_model};
 
 use crate::cells::Cells;

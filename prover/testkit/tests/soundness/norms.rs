@@ -6,7 +6,8 @@ use tessera_circuits::ops::norms::{
     CARRIES, CARRY_BITS, COLUMNS, GAP, LEFT, LIMBS, LIMB_BITS, QUOTIENT, REST, ROOM_HI, ROOT, ROOT_CARRIES, SUM,
 };
 use tessera_circuits::shape::{Part, Shape};
-use tessera_prover::trace::{Columns, NormRow};
+use tessera_prover::ops::NormRow;
+use tessera_prover::trace::Columns;
 
 use crate::cells::Cells;
 use crate::cheat::{Hooks, HONEST};

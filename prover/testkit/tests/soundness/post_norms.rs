@@ -10,7 +10,8 @@ use tessera_circuits::ops::norms::{
 use tessera_circuits::ops::stream;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_model::QuantisedModel;
-use tessera_prover::trace::{Columns, NormRow};
+use tessera_prover::ops::NormRow;
+use tessera_prover::trace::Columns;
 use tessera_testkit::{post_normed_config, random_model};
 
 use crate::cells::Cells;

@@ -11,7 +11,8 @@ use tessera_circuits::ops::{ff, logits, stream};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::norm_of;
 use tessera_circuits::statistics::StatisticsError;
-use tessera_prover::trace::{Columns, NormRow};
+use tessera_prover::ops::NormRow;
+use tessera_prover::trace::Columns;
 use tessera_testkit::{edit, odd_config, random_model};
 use tessera_verifier::verify::VerifyError;
 

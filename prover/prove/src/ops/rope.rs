@@ -1,4 +1,4 @@
-//! The columns of queries and keys: projected, normed where heads are, and rotated (docs/protocol.md, sections 16.4 and 16.11).
+//! Queries and keys: projected, normed where heads are, and rotated (docs/protocol.md, sections 16.3, 16.4 and 16.11).
 
 use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
@@ -7,12 +7,22 @@ use tessera_circuits::semantics::{direction, round_shift, turn, turned, ROPE_BIT
 use tessera_circuits::shape::Part;
 use tessera_circuits::statistics::Clip;
 
-use super::norms::normed_heads;
-use super::{build, felt, get, write, Accumulator, Clipped, Source};
+use super::head_norms::normed_heads;
+use super::operator::Operator;
 use crate::column::Column;
+use crate::trace::{build, felt, get, write, Accumulator, Clipped, Source};
+
+/// The prover's side of [`tessera_circuits::ops::rope`].
+pub(super) const OPERATOR: Operator = Operator {
+    fills: &[
+        (Part::Q, |source, part| source.rope(part)),
+        (Part::K, |source, part| source.rope(part)),
+    ],
+    makes: &[],
+};
 
 impl Source<'_> {
-    pub(super) fn rope(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
+    fn rope(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let half_dim = config.head_dim / 2;
         let air = shape.rope(part);

@@ -1,46 +1,134 @@
-//! Factors of the products of attention: scores, weighted values, and reciprocals of softmax.
+//! Scores of attention and their softmax (docs/protocol.md, sections 16.5 and 16.13): how their rows are filled, and the factors of
+//! scores and reciprocals.
 
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::requant;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::ops::softmax;
-use tessera_circuits::shape::Part;
-use tessera_circuits::shape::Product;
+use tessera_circuits::semantics::{cap_table, reciprocal, round_shift, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL};
+use tessera_circuits::shape::{Part, Product};
+use tessera_circuits::statistics::Clip;
 use tessera_circuits::wiring::suffix;
 
-use super::{Factors, K, KEYS, QUERIES};
+use super::operator::Operator;
+use crate::column::Column;
 use crate::device::DeviceError;
+use crate::factors::{entries, Factors, K};
+use crate::trace::{build, felt, Accumulator, Source};
 
-impl Factors<'_> {
-    /// A table over (layer, head, ...) from one over (layer', kv or q head, ...): real layers only, heads
-    /// through `map`, every (layer, head) block scaled by `scale`.
-    pub(super) fn spread(
-        &self,
-        table: &[K],
-        heads: u32,
-        block: usize,
-        map: impl Fn(usize) -> usize,
-        scale: Option<(&[K], &[K])>,
-        power: K,
-    ) -> Vec<K> {
-        let p = &self.public.shape.padded;
-        let mut out = vec![K::zero(); block << (p.layers + p.heads)];
-        for l in 0..self.public.shape.config.layers {
-            for h in 0..1usize << p.heads {
-                let from = &table[((l << heads) | map(h)) * block..][..block];
-                let to = &mut out[((l << p.heads) | h) * block..][..block];
-                let factor = scale.map_or(power, |(layers, heads)| layers[l] * heads[h] * power);
-                to.iter_mut().zip(from).for_each(|(t, v)| *t = *v * factor);
-            }
+/// The prover's side of [`tessera_circuits::ops::softmax`].
+pub(super) const OPERATOR: Operator = Operator {
+    fills: &[
+        (Part::SCORES, |source, _| source.scores()),
+        (Part::SOFTMAX, |source, _| source.softmax()),
+    ],
+    makes: &[
+        (Product::SCORE, |own| own.scores().map(entries)),
+        (Product::RECIPROCAL, |own| own.reciprocals().map(entries)),
+    ],
+};
+
+/// Axes of the scores: queries and keys in their blocks.
+pub(super) const QUERIES: usize = 3;
+const KEYS: usize = 4;
+
+/// The columns of a row of softmax from [`softmax::SUM_HI`] on: a sum below `2^29`, its reciprocal, and that it is the
+/// quotient, rounded down. Of others the columns are those of no division.
+pub fn division(sum: u32, recip: u32) -> [u32; softmax::COLUMNS - softmax::SUM_HI] {
+    let limbs = |v: u32| [v >> softmax::LIMB_BITS, v & ((1 << softmax::LIMB_BITS) - 1)];
+    let ([sum_hi, sum_lo], [recip_hi, recip_lo]) = (limbs(sum), limbs(recip));
+    let left = RECIPROCAL.saturating_sub(u64::from(recip) * u64::from(sum)) as u32;
+    let ([left_hi, left_lo], [gap_hi, _]) = (limbs(left), limbs(sum.saturating_sub(1 + left)));
+    let ([carry, _], high) = (limbs(recip_lo * sum_lo), recip_hi * sum_hi);
+    [
+        sum_hi, sum_lo, recip_hi, recip_lo, high, carry, left_hi, left_lo, gap_hi,
+    ]
+}
+
+impl Source<'_> {
+    /// How many keys the query of a row sees, from the first on.
+    fn visible(&self, row: usize) -> usize {
+        match self.shape.config.is_causal() {
+            true => row + 1,
+            false => self.statement.rows(),
         }
-        out
     }
 
+    fn scores(&self) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let tokens = 1usize << shape.token;
+        let pairs: Vec<_> = shape.pairs().collect();
+        let cap = config
+            .blocks
+            .score_cap
+            .map(|cap| cap_table(cap, self.params.score_bits));
+        build(shape, Part::SCORES, |[l, h, pair, i, j], row| {
+            let blocks = pairs.get(pair).copied();
+            let (query, key) = blocks.unwrap_or_default();
+            let (i, j) = ((query << shape.block()) | i, (key << shape.block()) | j);
+            let layers = self.witness.layers.get(l);
+            let layer = layers.filter(|_| h < config.heads && blocks.is_some());
+            let line = h * tokens + i;
+            let cell = line * tokens + j;
+            let acc = layer.map_or([0, 0], |w| [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]);
+            let shift = self.params.layers.get(l).map_or(1, |p| p.attention.score).into();
+            let acc = Accumulator::of(acc);
+            let score = acc.rounded(shift);
+            acc.write(row, shape.scores().remainder(), shift, score);
+            row[softmax::S] = felt(score.out);
+            let compared = match &cap {
+                Some(table) => i64::from(table[(score.out + (1 << 15)) as usize]),
+                None => score.out,
+            };
+            if cap.is_some() {
+                row[softmax::CAPPED] = felt(compared);
+            }
+            let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
+            let open = l < config.layers && blocks.is_some() && j < self.visible(i);
+            let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
+            let difference = if open { i64::from(max) - compared } else { MASKED.into() };
+            row[softmax::D] = felt(difference);
+            row[softmax::EXP] = exp;
+            row[softmax::ZERO] = u32::from(difference == 0);
+            let shift = 8 + u32::from(PROB_SHIFT);
+            let share = i64::from(exp) * i64::from(recip);
+            let p = round_shift(share, shift);
+            let rest = share + (1 << (shift - 1)) - (p << shift);
+            row[softmax::P] = p as u32;
+            row[softmax::P_HI] = (rest >> 8) as u32;
+            row[softmax::P_LO] = (rest & 0xff) as u32;
+            let high = i64::from(exp) * i64::from(recip >> softmax::LIMB_BITS);
+            row[softmax::P_DELTA] = felt(high - (p << (shift - softmax::LIMB_BITS)) + softmax::P_OFFSET);
+            [score.excess, 0, 0, 0, 0, 0]
+        })
+    }
+
+    fn softmax(&self) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, config) = (self.shape, &self.shape.config);
+        let tokens = 1usize << shape.token;
+        build(shape, Part::SOFTMAX, |[l, h, i], row| {
+            let Some(layer) = self.witness.layers.get(l).filter(|_| h < config.heads) else {
+                // Padding is in the tables, as a row of one key is.
+                let alone = 1 << PROB_BITS;
+                row[softmax::SUM_HI..].copy_from_slice(&division(alone, reciprocal(alone)));
+                return [0; 6];
+            };
+            let line = h * tokens + i;
+            let scores = &layer.score[line * tokens..][..self.visible(i)];
+            let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
+            row[softmax::MAX] = felt(i64::from(layer.max[line]));
+            row[softmax::TIES] = felt(ties as i64 - 1);
+            row[softmax::SUM_HI..].copy_from_slice(&division(layer.sum[line], layer.recip[line]));
+            [0; 6]
+        })
+    }
+}
+
+impl Factors<'_> {
     /// Queries or keys of every block of tokens, each block bound at the coordinates within it: (layer, block, head, half,
     /// index).
-    pub(super) fn blocks(
+    fn blocks(
         &self,
         part: Part,
         columns: impl Fn(usize) -> Vec<(usize, K)>,
@@ -55,7 +143,7 @@ impl Factors<'_> {
     }
 
     /// (layer, block, ..) to (layer, head, block, ..), of `heads` heads.
-    pub(super) fn turned(&self, table: &[K], heads: usize, size: usize) -> Vec<K> {
+    fn turned(&self, table: &[K], heads: usize, size: usize) -> Vec<K> {
         let blocks = 1usize << self.public.shape.blocks();
         let layers = table.chunks(blocks * heads * size);
         let head = |layer, h| (0..blocks).map(move |b| (layer, b * heads + h));
@@ -64,7 +152,7 @@ impl Factors<'_> {
         places.flat_map(own).collect()
     }
 
-    pub(super) fn scores(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
+    fn scores(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let p = &shape.padded;
         let (size, blocks) = (1usize << p.head_dim(), 1usize << shape.blocks());
@@ -129,30 +217,8 @@ impl Factors<'_> {
         Ok(lines.flat_map_iter(line).collect())
     }
 
-    pub(super) fn values(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
-        let (shape, points) = (self.public.shape, self.public.points);
-        let p = &shape.padded;
-        let tokens = 1usize << shape.token;
-        let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
-        let one = K::from(BaseField::from_u32_unchecked(1));
-        let probabilities = self.pairs((softmax::P, one), QUERIES, &points.token)?;
-        let columns = self.limbs(requant::OUT_HI, requant::OUT_LO);
-        let values = self.bound(Part::V, &columns, 3, points.out(p.head_dim()))?;
-        // (layer, token, kv head) to (layer, kv head, token).
-        let kv_heads = 1usize << p.kv_heads;
-        let turned: Vec<K> = values
-            .chunks(tokens * kv_heads)
-            .flat_map(|layer| (0..kv_heads).flat_map(move |g| (0..tokens).map(move |j| layer[j * kv_heads + g])))
-            .collect();
-        let kv = |h: usize| shape.config.kv_head(h);
-        Ok((
-            self.spread(&probabilities, p.heads, tokens, |h| h, Some((&layers, &heads)), one),
-            self.spread(&turned, p.kv_heads, tokens, kv, None, points.att_weight()),
-        ))
-    }
-
     /// Reciprocals of softmax, each times its weight among the accumulators, and what they multiply.
-    pub(super) fn reciprocals(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
+    fn reciprocals(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
         let (p, tokens) = (&shape.padded, eq_table(&points.token));
         let mut heads = self.public.head_weights();

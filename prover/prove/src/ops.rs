@@ -1,0 +1,93 @@
+//! What the prover adds to the operators of the forward pass ([`tessera_circuits::ops`]), one file each: how the columns of an
+//! operator's parts are filled from a witness, and what the factors of its products are.
+
+mod attention;
+mod ff;
+mod head_norms;
+mod logits;
+mod norms;
+mod operator;
+mod rope;
+mod softmax;
+mod stream;
+mod values;
+
+pub use self::norms::NormRow;
+pub use self::softmax::division;
+
+use tessera_circuits::shape::{Part, Product};
+use tessera_circuits::statistics::Clip;
+
+use self::operator::Operator;
+use crate::column::Column;
+use crate::device::{DeviceError, Table};
+use crate::factors::Factors;
+use crate::trace::Source;
+
+const OPERATORS: [&Operator; 9] = [
+    &stream::OPERATOR,
+    &norms::OPERATOR,
+    &rope::OPERATOR,
+    &head_norms::OPERATOR,
+    &values::OPERATOR,
+    &softmax::OPERATOR,
+    &attention::OPERATOR,
+    &ff::OPERATOR,
+    &logits::OPERATOR,
+];
+
+impl Source<'_> {
+    /// All columns of a part, public ones included; and the values that were clipped, ascending.
+    pub fn columns(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
+        let mut all = OPERATORS.iter().flat_map(|own| own.fills);
+        let (_, fill) = all.find(|(own, _)| *own == part).expect("every part is filled");
+        fill(self, part)
+    }
+}
+
+impl Factors<'_> {
+    /// The factor tables of a product.
+    pub(crate) fn of(&self, product: Product) -> Result<(Table, Table), DeviceError> {
+        let mut all = OPERATORS.iter().flat_map(|own| own.makes);
+        let (_, make) = all.find(|(own, _)| *own == product).expect("every product has factors");
+        make(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use stwo::core::fields::qm31::SecureField;
+    use tessera_circuits::model::ModelConfig;
+    use tessera_circuits::ops::operators;
+    use tessera_circuits::shape::Shape;
+    use tessera_samples::{capped_config, normed_config, odd_config, post_normed_config};
+
+    use super::*;
+
+    /// Whatever the verifier's operators name, the prover's can make, and nothing is named twice.
+    #[test]
+    fn every_part_and_product_has_one_maker() {
+        let mut parts: Vec<Part> = OPERATORS
+            .iter()
+            .flat_map(|own| own.fills)
+            .map(|(part, _)| *part)
+            .collect();
+        let products = OPERATORS.iter().flat_map(|own| own.makes).map(|(product, _)| *product);
+        let mut products: Vec<Product> = products.collect();
+        let configs: [ModelConfig; 4] = [odd_config(), normed_config(), post_normed_config(), capped_config()];
+        let (mut named, mut multiplied) = (Vec::new(), Vec::new());
+        for config in &configs {
+            let shape = Shape::new(config, 4);
+            let own = operators::<SecureField>().into_iter();
+            named.extend(own.flat_map(|operator| operator.parts(&shape)).map(|rows| rows.part));
+            multiplied.extend(shape.products().iter().map(|own| own.product));
+        }
+        named.sort_unstable();
+        named.dedup();
+        multiplied.sort_unstable();
+        multiplied.dedup();
+        parts.sort_unstable();
+        products.sort_unstable();
+        assert_eq!((parts, products), (named, multiplied));
+    }
+}
