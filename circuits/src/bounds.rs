@@ -465,7 +465,7 @@ impl Check<'_> {
     fn weight_bits(&self) -> Result<(), ModelError> {
         let most = self.params.format.max_bits();
         let mut bits = self.params.weight_bits.iter();
-        bits.try_for_each(|b| small("weight bits", i32::from(*b), MIN_WEIGHT_BITS, most).map(|_| ()))
+        bits.try_for_each(|b| small("weight bits", i32::from(b), MIN_WEIGHT_BITS, most).map(|_| ()))
     }
 }
 

@@ -15,11 +15,11 @@ mod states;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-pub use params::{max_weight, ColumnNorms, LeadingRows, ModelParams, WeightFormat, MIN_WEIGHT_BITS};
+pub use params::{max_weight, ColumnNorms, LeadingRows, ModelParams, WeightBits, WeightFormat, MIN_WEIGHT_BITS};
 
 pub use blocks::*;
 pub use layers::{AttentionParams, HeadNorm, HeadNorms, LayerParams, MlpParams, NormParams, PostNorm, Writer};
-pub use matrices::{LimbSet, Limbs, Matmul, MatmulKind, MatrixId, KINDS, LAYER_KINDS};
+pub use matrices::{LimbSet, Limbs, Matmul, MatmulKind, MatrixId, LAYER_KINDS};
 pub use mlp::Activation;
 pub use padding::Padded;
 pub use rotation::{Rotation, MAX_ROTATIONS};

@@ -13,7 +13,7 @@ use stwo::core::poly::line::LinePoly;
 use tessera_checkpoint::Checkpoint;
 use tessera_circuits::model::{
     Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Output, Reranker,
-    Rotation, ScoreCap, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    Rotation, ScoreCap, StreamShift, WeightFormat, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
 use tessera_model::generate::GenerateOptions;
@@ -420,7 +420,9 @@ fn edit_params(params: &mut ModelParams, input: &mut Input<'_>) {
     match input.byte() % 7 {
         0 => params.leading.first = small,
         1 => params.leading.run = !params.leading.run,
-        2 => params.weight_bits[input.below(KINDS)] = small,
+        2 => params
+            .weight_bits
+            .set(MatmulKind::ALL[input.below(MatmulKind::ALL.len())], small),
         3 => params.format = [WeightFormat::Int8, WeightFormat::Int16][input.below(2)],
         4 => edit(&mut params.exponents, input, |k, i| *k = i.byte()),
         5 => params.silu_bits = number as i32,

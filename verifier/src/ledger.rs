@@ -203,7 +203,7 @@ mod tests {
     use stwo::core::circle::CirclePoint;
     use tessera_circuits::model::{
         Activation, Blocks, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation,
-        StreamShift, WeightFormat, KINDS, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
+        StreamShift, WeightBits, WeightFormat, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
     };
     use tessera_circuits::shape::Part;
 
@@ -223,7 +223,7 @@ mod tests {
             config,
             params: ModelParams {
                 format: WeightFormat::Int8,
-                weight_bits: [8; KINDS],
+                weight_bits: WeightBits::all(8),
                 leading: LeadingRows {
                     first: 1,
                     run: true,

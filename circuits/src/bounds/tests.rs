@@ -378,7 +378,8 @@ fn weight_bits_are_those_of_the_format() {
     for (format, most) in [(WeightFormat::Int8, 8), (WeightFormat::Int16, 14)] {
         let with = |bits| {
             let mut own = params(6, 6, 26, 1 << 10, 10);
-            (own.format, own.weight_bits[7]) = (format, bits);
+            own.format = format;
+            own.weight_bits.set(MatmulKind::Down, bits);
             own = own.with_largest_norms(&odd_config(1));
             (own.check(&odd_config(1)), own.max_weight(MatmulKind::Down))
         };
@@ -395,7 +396,8 @@ fn weight_bits_are_those_of_the_format() {
 #[test]
 fn embeddings_of_any_vocabulary_are_accepted() {
     let mut own = params(1, 13, 26, 1 << 10, 10);
-    (own.format, own.weight_bits[0]) = (crate::model::WeightFormat::Int16, 14);
+    own.format = crate::model::WeightFormat::Int16;
+    own.weight_bits.set(MatmulKind::Embed, 14);
     let large = ModelConfig {
         vocab: MAX_VOCAB,
         ..odd_config(1)

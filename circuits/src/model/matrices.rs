@@ -4,9 +4,6 @@ use serde::{Deserialize, Serialize};
 
 use super::{ModelConfig, MAX_BAND_LOG, TILE};
 
-/// Number of kinds of weight matmul.
-pub const KINDS: usize = 9;
-
 /// What a weight matrix is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MatmulKind {
@@ -31,6 +28,19 @@ pub enum MatmulKind {
 }
 
 impl MatmulKind {
+    /// All kinds.
+    pub const ALL: [Self; 9] = [
+        Self::Embed,
+        Self::Q,
+        Self::K,
+        Self::V,
+        Self::O,
+        Self::Gate,
+        Self::Up,
+        Self::Down,
+        Self::Head,
+    ];
+
     /// The name of the matrix of this kind in a layer. Embedding and head belong to no layer, so `layer` does not matter to them.
     pub const fn at(self, layer: usize) -> MatrixId {
         let layer = if self.is_layered() { layer } else { 0 };

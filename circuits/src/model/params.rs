@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     Activation, ChannelShift, HeadNorm, LayerParams, Maker, MatmulKind, MatrixId, ModelConfig, NormParams, StreamShift,
-    KINDS, LAYER_KINDS,
+    LAYER_KINDS,
 };
 
 /// How quantised weights are stored: bytes per weight. How many bits of them a matrix uses is
@@ -38,6 +38,37 @@ pub const MIN_WEIGHT_BITS: u8 = 2;
 /// Largest absolute value of a weight of `bits` bits: weights are symmetric.
 pub const fn max_weight(bits: u8) -> i32 {
     (1 << (bits - 1)) - 1
+}
+
+/// Bits of the weights by kind of matmul, sign included. A key has a number for every kind, those that the model does not have included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WeightBits([u8; MatmulKind::ALL.len()]);
+
+impl WeightBits {
+    /// The same bits for all kinds.
+    pub const fn all(bits: u8) -> Self {
+        Self([bits; MatmulKind::ALL.len()])
+    }
+
+    /// The bits that a function gives to each kind.
+    pub fn by_kind(bits: impl Fn(MatmulKind) -> u8) -> Self {
+        Self(MatmulKind::ALL.map(bits))
+    }
+
+    /// The bits of a kind.
+    pub fn of(&self, kind: MatmulKind) -> u8 {
+        self.0.get(kind as usize).copied().unwrap_or(MIN_WEIGHT_BITS)
+    }
+
+    /// Gives a kind other bits.
+    pub fn set(&mut self, kind: MatmulKind, bits: u8) {
+        *self = Self::by_kind(|other| if other == kind { bits } else { self.of(other) });
+    }
+
+    /// The bits of all kinds.
+    pub fn iter(&self) -> impl Iterator<Item = u8> + '_ {
+        self.0.iter().copied()
+    }
 }
 
 /// Which rows are leading: it follows from the token ids alone.
@@ -104,8 +135,8 @@ impl ColumnNorms {
 pub struct ModelParams {
     /// What a weight is stored as.
     pub format: WeightFormat,
-    /// Bits of the weights by kind of matmul, sign included: a weight is at most `2^(bits - 1) - 1` in absolute value.
-    pub weight_bits: [u8; KINDS],
+    /// Bits of the weights: a weight is at most `2^(bits - 1) - 1` in absolute value.
+    pub weight_bits: WeightBits,
     /// Which rows are leading.
     pub leading: LeadingRows,
     /// Exponents of the residual stream: channel `c` of a state is stored in units `2^exponents[c]` times as large as the
@@ -144,19 +175,7 @@ pub struct ModelParams {
 impl ModelParams {
     /// Largest absolute value of a weight of this kind.
     pub fn max_weight(&self, kind: MatmulKind) -> i32 {
-        let [embed, q, k, v, o, gate, up, down, head] = self.weight_bits;
-        let bits = match kind {
-            MatmulKind::Embed => embed,
-            MatmulKind::Q => q,
-            MatmulKind::K => k,
-            MatmulKind::V => v,
-            MatmulKind::O => o,
-            MatmulKind::Gate => gate,
-            MatmulKind::Up => up,
-            MatmulKind::Down => down,
-            MatmulKind::Head => head,
-        };
-        max_weight(bits.clamp(MIN_WEIGHT_BITS, self.format.max_bits()))
+        max_weight(self.weight_bits.of(kind).clamp(MIN_WEIGHT_BITS, self.format.max_bits()))
     }
 
     /// Norms of the columns of a matrix; none of the embedding, and of what the model does not have.

@@ -79,7 +79,7 @@ impl ModelParams {
         let layer = LayerParams { attention, mlp };
         Self {
             format: WeightFormat::Int8,
-            weight_bits: [8; KINDS],
+            weight_bits: WeightBits::all(8),
             leading: LeadingRows {
                 first: 1,
                 run: true,

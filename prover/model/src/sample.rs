@@ -3,7 +3,8 @@
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::model::{
     max_weight, Activation, AttentionParams, ByClass, ChannelShift, HeadNorm, HeadNorms, LayerParams, LeadingRows,
-    MatmulKind, MatrixId, MlpParams, ModelConfig, ModelParams, NormParams, PostNorm, StreamShift, WeightFormat, KINDS,
+    MatmulKind, MatrixId, MlpParams, ModelConfig, ModelParams, NormParams, PostNorm, StreamShift, WeightBits,
+    WeightFormat,
 };
 use tessera_circuits::reranker::{HEAD_BITS, HEAD_LISTS};
 use tessera_circuits::rounding::shift_of;
@@ -253,7 +254,7 @@ fn random_params(config: &ModelConfig, format: WeightFormat, rng: &mut SplitMix)
     let layers = (0..config.layers).map(&mut layer).collect();
     ModelParams {
         format,
-        weight_bits: [bits; KINDS],
+        weight_bits: WeightBits::all(bits),
         leading: LeadingRows {
             first: 1,
             run: true,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT};
 use tessera_circuits::model::{
-    max_weight, LeadingRows, MatmulKind, ModelConfig, ModelParams, WeightFormat, KINDS, MIN_WEIGHT_BITS,
+    max_weight, LeadingRows, MatmulKind, ModelConfig, ModelParams, WeightBits, WeightFormat, MIN_WEIGHT_BITS,
 };
 
 use super::rotation::Rotation;
@@ -29,19 +29,6 @@ pub enum Strategy {
 /// Room in the low limbs of accumulators of an encoder for the normed state that is added.
 const NORMED_RESERVE: u64 = 1 << 28;
 
-/// All kinds, in the order of [`ModelParams::weight_bits`].
-pub(super) const ALL_KINDS: [MatmulKind; KINDS] = [
-    MatmulKind::Embed,
-    MatmulKind::Q,
-    MatmulKind::K,
-    MatmulKind::V,
-    MatmulKind::O,
-    MatmulKind::Gate,
-    MatmulKind::Up,
-    MatmulKind::Down,
-    MatmulKind::Head,
-];
-
 impl Strategy {
     /// How weights are stored.
     pub const fn format(self) -> WeightFormat {
@@ -62,8 +49,8 @@ impl Strategy {
     }
 
     /// Bits of weights by kind: the most with which no sum of a matmul of this width can wrap the field.
-    pub fn weight_bits(self, config: &ModelConfig) -> [u8; KINDS] {
-        ALL_KINDS.map(|kind| {
+    pub fn weight_bits(self, config: &ModelConfig) -> WeightBits {
+        WeightBits::by_kind(|kind| {
             let fits = |bits: &u8| kind == MatmulKind::Embed || shift_limit(config, kind, max_weight(*bits)).is_some();
             let most = self.most(kind);
             // Two bits are enough for the widest matrix that a config may have.
@@ -84,7 +71,7 @@ impl Strategy {
         let most = params.weight_bits.iter().max();
         match params.format {
             WeightFormat::Int8 => Self::W8,
-            WeightFormat::Int16 if most.is_some_and(|most| *most <= 12) => Self::W12,
+            WeightFormat::Int16 if most.is_some_and(|most| most <= 12) => Self::W12,
             WeightFormat::Int16 => Self::Auto,
         }
     }
@@ -191,10 +178,4 @@ impl From<Strategy> for QuantiseOptions {
             heads: 64,
         }
     }
-}
-
-/// Bits of the weights of a kind.
-pub(super) fn bits_of(bits: &[u8; KINDS], kind: MatmulKind) -> u8 {
-    let at = ALL_KINDS.iter().position(|k| *k == kind);
-    at.map_or(MIN_WEIGHT_BITS, |at| bits[at])
 }

@@ -7,7 +7,7 @@ use super::calibrate::Ranges;
 use super::folded::{squares, Axis, BestBits, Folded};
 use super::limbs::Squares;
 use super::normed::{ChannelUnits, NormReader, NormReaders};
-use super::options::{bits_of, QuantiseOptions};
+use super::options::QuantiseOptions;
 use super::products::{DownWeights, Products};
 use super::rotation::Rotation;
 use super::scales::{Gains, Readers, WeightBits, WeightScales};
@@ -33,7 +33,7 @@ impl<'a> Source<'a> {
 
     /// Bits of the integers of a kind's weights.
     fn bits(&self, kind: MatmulKind) -> u8 {
-        bits_of(&self.options.strategy.weight_bits(self.checkpoint.config()), kind)
+        self.options.strategy.weight_bits(self.checkpoint.config()).of(kind)
     }
 
     /// Whether weights are wide enough for exponents of what they read: weights of a byte have no bit to spare for a channel that is

@@ -490,8 +490,8 @@ fn wide_matmuls_get_fewer_bits() {
             ff,
             ..odd_config()
         };
-        let [embed, q, _, _, _, _, _, down, head] = strategy.weight_bits(&config);
-        [embed, q, down, head]
+        let bits = strategy.weight_bits(&config);
+        [MatmulKind::Embed, MatmulKind::Q, MatmulKind::Down, MatmulKind::Head].map(|kind| bits.of(kind))
     };
     assert_eq!(bits(512, 1026, Strategy::Auto), [14, 13, 13, 14]);
     assert_eq!(bits(576, 1536, Strategy::Auto), [14, 13, 12, 13]);

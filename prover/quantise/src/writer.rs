@@ -9,7 +9,6 @@ use tessera_circuits::model::{ColumnNorms, Matmul, MatmulKind, ModelConfig, Weig
 
 use super::feedback::{self, Factor, Feedback, LARGEST_MATRIX};
 use super::folded::{Axis, Folded};
-use super::options::{bits_of, ALL_KINDS};
 use super::rounding::{rounded, unit, SIMD_LANES};
 use super::source::read_state;
 use super::{texts, Quantisation, QuantiseError};
@@ -94,8 +93,12 @@ impl Quantisation {
             let mut matmuls = config.matmuls().into_iter().filter(|m| m.id.kind() == kind);
             matmuls.all(|m| m.tiles() * size <= LARGEST_MATRIX)
         };
-        let few = |kind: &MatmulKind| bits_of(&self.params.weight_bits, *kind) <= self.options.feedback_bits;
-        ALL_KINDS.into_iter().filter(few).filter(|kind| fits(*kind)).collect()
+        let few = |kind: &MatmulKind| self.params.weight_bits.of(*kind) <= self.options.feedback_bits;
+        MatmulKind::ALL
+            .into_iter()
+            .filter(few)
+            .filter(|kind| fits(*kind))
+            .collect()
     }
 }
 

@@ -1,6 +1,6 @@
 use super::super::{LOW_LIMIT, MAX_BIAS};
 use super::*;
-use crate::model::{odd_config, test_params, ChannelShift, ColumnNorms, WeightFormat};
+use crate::model::{odd_config, test_params, ChannelShift, ColumnNorms, WeightBits, WeightFormat};
 use crate::semantics::{norm_element, norm_rsqrt, norm_sums};
 
 const MODULUS: u128 = P as u128;
@@ -146,23 +146,11 @@ fn params() -> ModelParams {
     params
 }
 
-const KINDS: [MatmulKind; 9] = [
-    MatmulKind::Embed,
-    MatmulKind::Q,
-    MatmulKind::K,
-    MatmulKind::V,
-    MatmulKind::O,
-    MatmulKind::Gate,
-    MatmulKind::Up,
-    MatmulKind::Down,
-    MatmulKind::Head,
-];
-
 /// Kinds in two limbs.
 fn two(params: &ModelParams) -> Vec<MatmulKind> {
     let config = odd_config(2);
     assert_eq!(params.check(&config), Ok(()));
-    KINDS
+    MatmulKind::ALL
         .into_iter()
         .filter(|kind| params.limbs(&config, *kind) == Limbs::Two)
         .collect()
@@ -203,7 +191,7 @@ fn one_channel_puts_its_kind_into_two_limbs() {
     // The norm of its own input decides: with 12 bits and an output of norms up to 2^15, Q of that layer does not fit any more.
     let mut own = params();
     own.format = WeightFormat::Int16;
-    own.weight_bits = [12; 9];
+    own.weight_bits = WeightBits::all(12);
     own = own.with_largest_norms(&odd_config(2));
     assert_eq!(two(&own), [MatmulKind::O, MatmulKind::Down]);
     own.layers[0].attention.norm.shift = ChannelShift::one(3);
@@ -257,7 +245,7 @@ fn the_residual_counts_in_both_classes_of_rows() {
     let set = |l1: u64| {
         let mut own = params();
         own.format = WeightFormat::Int16;
-        own.weight_bits = [13; 9];
+        own.weight_bits = WeightBits::all(13);
         own = own.with_largest_norms(&odd_config(2));
         let square = l1.pow(2).div_ceil(18);
         for at in [3, 10] {

@@ -3,14 +3,14 @@
 use std::iter::repeat;
 
 use tessera_circuits::bounds::MAX_SILU_BITS;
-use tessera_circuits::model::{max_weight, Activation, ByClass, MatmulKind, MatrixId, ModelConfig, KINDS};
+use tessera_circuits::model::{max_weight, Activation, ByClass, MatmulKind, MatrixId, ModelConfig, WeightBits};
 
 use super::bits::LayerBits;
 use super::limits::{fit, gate_bits};
 use crate::biases::{self, Biases};
 use crate::calibrate::{LayerRanges, Ranges};
 use crate::limbs::BASE;
-use crate::options::{bits_of, shift_limit, MIN_SHIFT};
+use crate::options::{shift_limit, MIN_SHIFT};
 use crate::products::Room;
 use crate::QuantiseOptions;
 
@@ -29,7 +29,7 @@ pub(crate) struct Given<'a> {
     pub options: &'a QuantiseOptions,
     pub ranges: &'a Ranges,
     /// Bits of the integers of weights, by kind.
-    pub weight_bits: [u8; KINDS],
+    pub weight_bits: WeightBits,
     pub activation: Activation,
     pub biases: Biases,
     pub gains: Gains,
@@ -101,7 +101,7 @@ impl Given<'_> {
 
     /// Largest shift of a matmul, and largest exponent of the residual's factor.
     pub(super) fn limit(&self, kind: MatmulKind) -> i32 {
-        let bits = bits_of(&self.weight_bits, kind);
+        let bits = self.weight_bits.of(kind);
         // `Strategy::weight_bits` has seen to it that there is one.
         shift_limit(self.config, kind, max_weight(bits)).unwrap_or(MIN_SHIFT)
     }

@@ -11,7 +11,7 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use tessera_circuits::model::{
-    ChannelShift, HeadNorm, HeadNorms, MatmulKind, WeightFormat, KINDS, LAYER_KINDS, MAX_HEAD_DIM, MAX_VOCAB,
+    ChannelShift, HeadNorm, HeadNorms, MatmulKind, WeightBits, WeightFormat, LAYER_KINDS, MAX_HEAD_DIM, MAX_VOCAB,
 };
 use tessera_circuits::statistics::Clip;
 use tessera_recipe::{read_key, Recipe, Setting};
@@ -341,7 +341,7 @@ fn largest() -> Vec<(&'static str, Box<Enlarge>)> {
             Box::new(|k| {
                 (k.config.heads, k.config.kv_heads, k.config.head_dim) = (1 << 8, 1 << 8, MAX_HEAD_DIM);
                 // There are many attention outputs, and queries of so long heads are small.
-                k.params.weight_bits[4] = 7;
+                k.params.weight_bits.set(MatmulKind::O, 7);
                 let norms = k.params.layers.iter_mut().map(|layer| &mut layer.attention.norm);
                 norms.for_each(|norm| norm.scale = norm.shift.at(0) + 8);
             }),
@@ -421,7 +421,7 @@ fn with_gains(k: &mut ModelKey, layers: usize, context: usize) {
 /// A key made larger, as it is read back.
 fn enlarged(own: &ModelKey, enlarge: impl Fn(&mut ModelKey), biased: bool) -> Result<ModelKey, KeyError> {
     let mut key = own.clone();
-    (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, [8; KINDS]);
+    (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, WeightBits::all(8));
     enlarge(&mut key);
     // Every matrix has biases, as many as it has outputs now.
     let kinds = (0..key.config.layers)

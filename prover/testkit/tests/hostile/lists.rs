@@ -3,7 +3,7 @@
 use std::sync::OnceLock;
 
 use tessera_circuits::model::{
-    Blocks, ByClass, ChannelShift, ModelConfig, Pooling, PostNorm, StreamShift, WeightFormat, KINDS, LAYER_KINDS,
+    Blocks, ByClass, ChannelShift, ModelConfig, Pooling, PostNorm, StreamShift, WeightBits, WeightFormat, LAYER_KINDS,
     MAX_ENTRIES,
 };
 use tessera_circuits::statement::Statement;
@@ -64,7 +64,7 @@ fn shifts_of_updates(key: &mut ModelKey, layers: usize) {
 fn shifts_of_gates(key: &mut ModelKey, layers: usize) {
     key.config.ff = 1 << 16;
     // So long columns have room for so many bits.
-    key.params.weight_bits = [6; KINDS];
+    key.params.weight_bits = WeightBits::all(6);
     deepened(key, layers);
     for (l, layer) in key.params.layers.iter_mut().enumerate() {
         layer.mlp.gate = own_list(6, 5, key.config.ff, 2 * l);
@@ -135,7 +135,7 @@ fn gains_of_encoder(key: &mut ModelKey, layers: usize) {
 /// The key made larger, as it is read back. Its norms are said to be small, whatever its weights are.
 fn enlarged(own: &ModelKey, enlarge: impl Fn(&mut ModelKey)) -> Result<ModelKey, KeyError> {
     let mut key = own.clone();
-    (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, [8; KINDS]);
+    (key.params.format, key.params.weight_bits) = (WeightFormat::Int8, WeightBits::all(8));
     key.params.biases.clear();
     enlarge(&mut key);
     key.params = key.params.with_largest_norms(&key.config);

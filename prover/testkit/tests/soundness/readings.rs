@@ -3,7 +3,9 @@
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
-use tessera_circuits::model::{ChannelShift, ColumnNorms, LimbSet, Limbs, MatrixId, ModelConfig, WeightFormat};
+use tessera_circuits::model::{
+    ChannelShift, ColumnNorms, LimbSet, Limbs, MatrixId, ModelConfig, WeightBits, WeightFormat,
+};
 use tessera_circuits::ops::logits::{self, MARGIN};
 use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::{Part, Shape};
@@ -29,7 +31,7 @@ fn with_false_norms(wanted: i64, shift: u8) -> (Scene, i64) {
     };
     let mut model = random_model(config, WeightFormat::Int16, 7);
     model.params.biases.clear();
-    model.params.weight_bits = [14; 9];
+    model.params.weight_bits = WeightBits::all(14);
     // Outputs of the last norm use all of their 16 bits.
     model.params.norm_final.shift = ChannelShift::one(4);
     model.params.head = ChannelShift::one(shift);

@@ -5,7 +5,7 @@
 use tessera_circuits::bounds::MAX_BIAS;
 use tessera_circuits::model::{
     ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, Rotation,
-    StreamShift, WeightFormat, KINDS, MAX_CONTEXT,
+    StreamShift, WeightBits, WeightFormat, MAX_CONTEXT,
 };
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::opening::OpeningError;
@@ -195,8 +195,8 @@ fn parameters_out_of_range() {
             }
         }),
         // Weights, exponents and classes of rows that no bound was made for.
-        ("weight bits", &|p| p.weight_bits[0] = 1),
-        ("weight bits", &|p| p.weight_bits[8] = 15),
+        ("weight bits", &|p| p.weight_bits.set(MatmulKind::Embed, 1)),
+        ("weight bits", &|p| p.weight_bits.set(MatmulKind::Head, 15)),
         ("channel exponent", &|p| p.exponents[0] = 7),
         ("sum of 4^k over the channel exponents k", &|p| p.exponents.fill(5)),
         ("channel exponents", &|p| p.exponents.truncate(3)),
@@ -251,7 +251,7 @@ fn accumulators_that_can_wrap() {
     // The limb fits, but not together with the residual and the rounding.
     let error = model_error(&|key| {
         key.params.format = WeightFormat::Int16;
-        key.params.weight_bits = [12; KINDS];
+        key.params.weight_bits = WeightBits::all(12);
         key.config.ff = 2049;
         key.params.biases.clear();
         key.params.layers[0].mlp.skip = ByClass::both(0);
@@ -271,7 +271,7 @@ fn accumulators_that_can_wrap() {
     // Heads longer than 128, and norms of columns that do not bound the queries.
     let error = model_error(&|key| {
         key.params.format = WeightFormat::Int16;
-        key.params.weight_bits = [12; KINDS];
+        key.params.weight_bits = WeightBits::all(12);
         key.config.head_dim = 130;
         key.config.rotations = vec![Rotation::Base(1e4)];
         key.config.rotation_of.clear();
