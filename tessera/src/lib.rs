@@ -31,8 +31,10 @@
 
 mod allowance;
 mod answer;
+pub mod batch;
 mod cancel;
 mod error;
+mod expected;
 mod fidelity;
 pub mod given;
 mod inspect;
@@ -42,6 +44,7 @@ mod open;
 pub mod plan;
 pub mod prediction;
 pub mod prompt;
+mod request;
 pub mod setup;
 pub mod work;
 
@@ -49,12 +52,14 @@ pub use allowance::{mapped, Allowance, OutOfBudget};
 pub use answer::{lengths, Answer, Embedding, Options, Proof};
 pub use cancel::Cancel;
 pub use error::Error;
+pub use expected::{AnswerError, Awaited, Difference, ExpectedAnswer, NamedToken};
 pub use fidelity::Fidelity;
 pub use inspect::{inspect, inspect_bytes, is_provable, subject_of, Inspected};
 pub use model::Model;
 pub use open::in_chunks;
 pub use plan::Budget;
 pub use prompt::{Prompt, PromptError, PromptIds};
+pub use request::ProofRequest;
 pub use setup::SetupOptions;
 
 pub use tessera_checkpoint::Checkpoint;
