@@ -23,7 +23,7 @@ use crate::work::{drive, Driver, Request, WorkDir};
 use crate::{Error, Model};
 
 /// The phase that compares the model with an expected answer.
-const COMPARE: &str = "compare answer";
+pub(crate) const COMPARE: &str = "compare answer";
 
 /// How much to generate, and within which limits.
 #[derive(Clone, Debug, PartialEq, Eq)]

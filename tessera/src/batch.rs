@@ -85,40 +85,60 @@ pub enum BatchOutcome {
     Failed(Error),
 }
 
+/// A directory into which this process alone proves requests.
+pub struct Batch<'a> {
+    model: &'a Model,
+    dir: &'a Path,
+    _lock: Lock,
+}
+
 impl Model {
-    /// Proves every request of a batch that has no proof in `dir` yet, and says after each what came of it. What goes wrong with one
-    /// request keeps no other from being proved.
+    /// Makes this process the only one that proves requests into a directory, which is created if there is none.
     ///
     /// # Errors
-    /// If the directory cannot be used, or another process proves a batch into it.
-    pub fn prove_batch(
-        &self,
-        requests: &[BatchRequest],
-        dir: &Path,
-        progress: &dyn Progress,
-        mut said: impl FnMut(&BatchRequest, BatchOutcome),
-    ) -> Result<(), Error> {
+    /// If the directory cannot be used, or if another process proves into it.
+    ///
+    /// ```no_run
+    /// # use tessera::{batch, Model, Silent};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let model = Model::open("model")?;
+    /// let requests = batch::read(&std::fs::read_to_string("requests.jsonl")?, None)?;
+    /// let batch = model.batch("proofs".as_ref())?;
+    /// for request in &requests {
+    ///     println!("{}: {:?}", request.id, batch.prove(request, &Silent));
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn batch<'a>(&'a self, dir: &'a Path) -> Result<Batch<'a>, Error> {
         files::create_dir(dir)?;
-        let _lock = Lock::take(&dir.join(LOCK_FILE))?;
+        let lock = Lock::take(&dir.join(LOCK_FILE))?;
         files::remove_unfinished(dir)?;
-        for request in requests {
-            let outcome = match self.prove_one(request, dir, progress) {
-                Ok(outcome) => outcome,
-                Err(Error::Differs(difference)) => BatchOutcome::Differs(difference),
-                Err(error) => BatchOutcome::Failed(error),
-            };
-            said(request, outcome);
+        Ok(Batch {
+            model: self,
+            dir,
+            _lock: lock,
+        })
+    }
+}
+
+impl Batch<'_> {
+    /// Proves a request, unless its proof is there already. Whatever goes wrong with one request keeps no other from being proved.
+    pub fn prove(&self, request: &BatchRequest, progress: &dyn Progress) -> BatchOutcome {
+        match self.try_to_prove(request, progress) {
+            Ok(outcome) => outcome,
+            Err(Error::Differs(difference)) => BatchOutcome::Differs(difference),
+            Err(error) => BatchOutcome::Failed(error),
         }
-        Ok(())
     }
 
-    fn prove_one(&self, request: &BatchRequest, dir: &Path, progress: &dyn Progress) -> Result<BatchOutcome, Error> {
-        let path = request.path(dir);
-        let (tokenizer, options) = (self.tokenizer.as_ref(), &request.options);
-        let read = ProofRequest::new(&self.key, tokenizer, &request.prompt, options)?;
+    fn try_to_prove(&self, request: &BatchRequest, progress: &dyn Progress) -> Result<BatchOutcome, Error> {
+        let (model, path) = (self.model, request.path(self.dir));
+        let (tokenizer, options) = (model.tokenizer.as_ref(), &request.options);
+        let read = ProofRequest::new(&model.key, tokenizer, &request.prompt, options)?;
         if let Some((verified, proof_bytes)) = self.proved_before(&path)? {
             let same = verified.context == read.context;
-            if same && read.is_answered_by(&verified.statement, &self.key, tokenizer) {
+            if same && read.is_answered_by(&verified.statement, &model.key, tokenizer) {
                 return Ok(BatchOutcome::Present {
                     security_bits: verified.security_bits,
                     statement: Box::new(verified.statement),
@@ -126,7 +146,7 @@ impl Model {
                 });
             }
         }
-        let proof = self.prove_within(&read, options.memory, progress)?;
+        let proof = model.prove_within(&read, options.memory, progress)?;
         proof.write(&path)?;
         Ok(BatchOutcome::Proved(Box::new(proof)))
     }
@@ -143,12 +163,16 @@ impl Model {
         };
         let found = found.map_err(refused)?;
         if !found.is_file() {
-            return Err(refused(std::io::Error::other("something that is no regular file has this name")));
+            return Err(refused(std::io::Error::other(
+                "something that is no regular file has this name",
+            )));
         }
-        if found.len() > most_bytes(&self.key) as u64 {
+        if found.len() > most_bytes(&self.model.key) as u64 {
             return Ok(None);
         }
         let bytes = files::read(path)?;
-        Ok(verify_bytes(&self.key, &bytes).ok().map(|verified| (verified, bytes.len())))
+        Ok(verify_bytes(&self.model.key, &bytes)
+            .ok()
+            .map(|verified| (verified, bytes.len())))
     }
 }

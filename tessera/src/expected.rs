@@ -282,7 +282,11 @@ impl Sought {
         let (prompt, context) = (prompt.len(), config.context);
         let room = (context + 1).saturating_sub(prompt);
         if answer > room {
-            return Err(AnswerError::Context { prompt, answer, context });
+            return Err(AnswerError::Context {
+                prompt,
+                answer,
+                context,
+            });
         }
         let most = tokens.min(room);
         let never = options.ignore_eos || config.eos.is_empty();
@@ -336,7 +340,10 @@ impl Sought {
         let model_id = arg_max(&logits) as u32;
         if agreed == self.ids.len() && self.end && model.config.eos.contains(&model_id) {
             let output = [&self.ids[..], &[model_id]].concat();
-            return Ok(Followed { output, other_from: None });
+            return Ok(Followed {
+                output,
+                other_from: None,
+            });
         }
         let said = [prompt, &self.ids[..agreed]].concat();
         let differs = || {

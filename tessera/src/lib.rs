@@ -46,6 +46,7 @@ pub mod prediction;
 pub mod prompt;
 mod request;
 pub mod setup;
+mod timetable;
 pub mod work;
 
 pub use allowance::{mapped, Allowance, OutOfBudget};
@@ -61,6 +62,7 @@ pub use plan::Budget;
 pub use prompt::{Prompt, PromptError, PromptIds};
 pub use request::ProofRequest;
 pub use setup::SetupOptions;
+pub use timetable::Timetable;
 
 pub use tessera_checkpoint::Checkpoint;
 pub use tessera_support::progress::{Progress, Silent};

@@ -72,7 +72,8 @@ fn spoken(message: &Json) -> Result<String, String> {
     let Json::Map(fields) = message else {
         return Err("it is no message".to_owned());
     };
-    let other = |(name, value): &&(String, Json)| !["role", "content", "name"].contains(&&**name) && *value != Json::Null;
+    let other =
+        |(name, value): &&(String, Json)| !["role", "content", "name"].contains(&&**name) && *value != Json::Null;
     if let Some((name, _)) = fields.iter().find(other) {
         return Err(format!("it has {name:?} beside its text"));
     }

@@ -93,6 +93,11 @@ impl ProofRequest {
         }
     }
 
+    /// Whether the proof has to be about a given answer.
+    pub const fn expects_answer(&self) -> bool {
+        self.sought.is_some()
+    }
+
     /// How to generate an output that was compared with the expected answer; without one, what the request says.
     pub fn options_for(&self, output: Option<&[u32]>) -> GenerateOptions {
         GenerateOptions {

@@ -225,7 +225,9 @@ pub fn question(system: Option<&str>, user: &str) -> Conversation {
 pub fn messages(json: &str) -> Result<Vec<Json>, ChatError> {
     match Json::parse(json) {
         Ok(Json::List(list)) => check_messages(&list).map(|()| list),
-        Ok(_) => Err(ChatError::Messages("not a JSON list of {\"role\", \"content\"}".to_owned())),
+        Ok(_) => Err(ChatError::Messages(
+            "not a JSON list of {\"role\", \"content\"}".to_owned(),
+        )),
         Err(problem) => Err(ChatError::Messages(problem)),
     }
 }

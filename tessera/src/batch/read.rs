@@ -188,7 +188,10 @@ fn request(text: &str, line: usize) -> Result<BatchRequest, String> {
         }
         if !FIELDS.contains(&&**name) {
             let known = FIELDS.join(", ");
-            return Err(format!("no request has a field {}: there are {known}", shown::quoted(name)));
+            return Err(format!(
+                "no request has a field {}: there are {known}",
+                shown::quoted(name)
+            ));
         }
     }
     let fields = Fields(Json::parse(text)?);
@@ -219,7 +222,10 @@ fn id(fields: &Fields, line: usize) -> Result<String, String> {
         _ if id.len() > ID => "it is longer than 100 characters",
         _ => return Ok(id),
     };
-    Err(format!("the id {} cannot be the name of a proof: {bad}", shown::quoted(&id)))
+    Err(format!(
+        "the id {} cannot be the name of a proof: {bad}",
+        shown::quoted(&id)
+    ))
 }
 
 fn prompt(fields: &Fields) -> Result<Prompt, String> {
@@ -241,7 +247,11 @@ fn prompt(fields: &Fields) -> Result<Prompt, String> {
         },
         _ => None,
     })?;
-    let ids = [fields.ids("prompt_ids")?, fields.ids("embed_ids")?, fields.ids("rank_ids")?];
+    let ids = [
+        fields.ids("prompt_ids")?,
+        fields.ids("embed_ids")?,
+        fields.ids("rank_ids")?,
+    ];
     let text = fields.text("prompt")?;
     let other = match (texts, ids.into_iter().flatten().next(), fields.text("embed")?) {
         (Some((query, document)), ..) => Some(Prompt::Pair { query, document }),
@@ -266,14 +276,18 @@ fn prompt(fields: &Fields) -> Result<Prompt, String> {
         (None, text) => question(system.as_deref(), &text.unwrap_or_default()),
     };
     let tools = fields.list("tools")?;
-    tools.map_or(Ok(()), |list| chat::check_tools(list)).map_err(|e| e.to_string())?;
+    tools
+        .map_or(Ok(()), |list| chat::check_tools(list))
+        .map_err(|e| e.to_string())?;
     conversation.tools = tools.cloned();
     let template = fields.text("chat_template_name")?.map_or(Choice::Own, Choice::Named);
     Ok(Prompt::Chat { conversation, template })
 }
 
 fn options(fields: &Fields, prompt: &mut Prompt) -> Result<Options, String> {
-    let vector = ["embed", "embed_ids", "rank", "rank_ids"].into_iter().any(|name| fields.has(name));
+    let vector = ["embed", "embed_ids", "rank", "rank_ids"]
+        .into_iter()
+        .any(|name| fields.has(name));
     let given = match (fields.text("answer")?, fields.ids("answer_ids")?) {
         (Some(_), Some(_)) => return Err("\"answer\" and \"answer_ids\" are both answers: give one".to_owned()),
         (Some(text), None) => Some(ExpectedAnswer::Text(text)),
@@ -344,10 +358,27 @@ mod tests {
 
     #[test]
     fn names_that_would_leave_the_directory_are_refused() {
-        for id in ["../a", "a/b", "a\\\\b", "", ".", "..", ".a", "-a", "a\\u0000", "a b", "\\u001b[2J", "\u{e9}", &"a".repeat(101)] {
+        for id in [
+            "../a",
+            "a/b",
+            "a\\\\b",
+            "",
+            ".",
+            "..",
+            ".a",
+            "-a",
+            "a\\u0000",
+            "a b",
+            "\\u001b[2J",
+            "\u{e9}",
+            &"a".repeat(101),
+        ] {
             let text = format!("{{\"id\": \"{id}\", \"prompt\": \"x\", \"tokens\": 1}}");
             let problem = problem(&text);
-            assert!(problem.starts_with("line 1: the id ") && problem.contains("cannot be the name"), "{problem}");
+            assert!(
+                problem.starts_with("line 1: the id ") && problem.contains("cannot be the name"),
+                "{problem}"
+            );
             assert!(problem.chars().all(|c| c == ' ' || !c.is_control()), "{problem:?}");
         }
     }
@@ -358,11 +389,23 @@ mod tests {
             ("", "no request"),
             ("[1]", "JSON object"),
             ("{\"prompt\": \"x\"", "JSON object"),
-            (r#"{"prompt": "x", "tokens": 1, "temperatur": 1}"#, "no request has a field \"temperatur\""),
-            (r#"{"prompt": "x", "tokens": 1, "temperature": 0}"#, "sampling is not proved"),
-            (r#"{"prompt": "x", "tokens": 1, "prompt": "y"}"#, "\"prompt\" is there twice"),
+            (
+                r#"{"prompt": "x", "tokens": 1, "temperatur": 1}"#,
+                "no request has a field \"temperatur\"",
+            ),
+            (
+                r#"{"prompt": "x", "tokens": 1, "temperature": 0}"#,
+                "sampling is not proved",
+            ),
+            (
+                r#"{"prompt": "x", "tokens": 1, "prompt": "y"}"#,
+                "\"prompt\" is there twice",
+            ),
             (r#"{"prompt": "x"}"#, "\"tokens\""),
-            (r#"{"prompt": "x", "tokens": 0}"#, "\"tokens\" is not a number from 1 on"),
+            (
+                r#"{"prompt": "x", "tokens": 0}"#,
+                "\"tokens\" is not a number from 1 on",
+            ),
             (r#"{"prompt": "x", "prompt_ids": [1], "tokens": 1}"#, "both prompts"),
             (r#"{"tokens": 1}"#, "no prompt"),
             (r#"{"prompt_ids": [1, -2], "tokens": 1}"#, "a list of token ids"),
@@ -376,7 +419,8 @@ mod tests {
             let problem = problem(text);
             assert!(problem.contains(words), "{text}: {problem}");
         }
-        let twice = "{\"id\": \"A\", \"prompt\": \"x\", \"tokens\": 1}\n{\"id\": \"a\", \"prompt\": \"y\", \"tokens\": 1}";
+        let twice =
+            "{\"id\": \"A\", \"prompt\": \"x\", \"tokens\": 1}\n{\"id\": \"a\", \"prompt\": \"y\", \"tokens\": 1}";
         assert_eq!(problem(twice), "line 2: the id \"a\" is the same as that of line 1");
         let numbered = "{\"prompt\": \"x\", \"tokens\": 1}\n{\"id\": 1, \"prompt\": \"y\", \"tokens\": 1}";
         assert!(problem(numbered).contains("that of line 1"));
