@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tessera::support::progress::Progress;
 use tessera::Timetable;
-use tessera_verdict::rows::seconds;
 
-/// Operations shorter than this show no progress, and lines are not closer than this to each other.
+/// Operations shorter than this show no progress on a terminal.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Where there is no terminal, a phase has a line of its own if the last line is as old as this, or if the phase takes as long.
+const LINES: Duration = Duration::from_secs(5);
 /// Characters of the bar of a whole proof.
 const BAR: usize = 12;
 
@@ -102,18 +103,30 @@ impl Display {
     /// Writes a line, unless the last one is too near.
     fn line(&self, phase: &str) {
         let mut state = self.state();
-        let near = state.last_line.unwrap_or(state.proof_start).elapsed() < PATIENCE;
-        if near {
+        let near = state.last_line.unwrap_or(state.proof_start).elapsed() < LINES;
+        let short = state
+            .proof
+            .as_ref()
+            .and_then(Timetable::phase)
+            .is_none_or(|own| own < LINES);
+        if near && short {
             return;
         }
         state.last_line = Some(Instant::now());
         let left = state
             .left()
-            .map_or_else(String::new, |left| format!(", about {} left", HumanDuration(left)));
-        eprintln!(
-            "{phase}: {} so far{left}",
-            seconds(state.proof_start.elapsed().as_secs_f64())
-        );
+            .map_or_else(String::new, |left| format!(", about {} left", roughly(left)));
+        eprintln!("{phase}: {} so far{left}", roughly(state.proof_start.elapsed()));
+    }
+}
+
+/// A time as people say it.
+fn roughly(time: Duration) -> String {
+    match time.as_secs() {
+        0 => "less than a second".to_owned(),
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
     }
 }
 
@@ -180,12 +193,12 @@ impl Progress for Display {
             })
             .with_key("clock", move |_: &ProgressState, text: &mut dyn Write| {
                 if let Some((_, elapsed, _)) = seen(&clock) {
-                    let _ = write!(text, "{:#}", HumanDuration(elapsed));
+                    let _ = write!(text, "{}", roughly(elapsed));
                 }
             })
             .with_key("rest", move |_: &ProgressState, text: &mut dyn Write| {
                 if let Some((.., Some(left))) = seen(&rest) {
-                    let _ = write!(text, ", {left:#} left", left = HumanDuration(left));
+                    let _ = write!(text, ", about {} left", roughly(left));
                 }
             });
         bar.set_style(style);

@@ -97,6 +97,13 @@ impl Timetable {
         self.at.map(|at| (at + 1, self.phases.len()))
     }
 
+    /// How long the phase that runs takes, as predicted; nothing before another one is over.
+    pub fn phase(&self) -> Option<Duration> {
+        let (_, seconds) = self.phases.get(self.at?)?;
+        let scale = (self.predicted > 0.0).then(|| self.measured / self.predicted)?;
+        Duration::try_from_secs_f64(seconds * scale).ok()
+    }
+
     /// How long the proof takes from now on, if the phase that runs began so long ago; nothing before a phase is over.
     pub fn left(&self, elapsed: Duration) -> Option<Duration> {
         let at = self.at?;

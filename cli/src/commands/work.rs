@@ -60,10 +60,11 @@ pub fn prove(
     let subject = Subject::of_dir(&key, &args.model);
     let (layers, plan) = divide(args, &key, &subject, lengths, &allowance)?;
     let model = Model::of_key(&args.model, key, tokenizer)?.with_choices(plan.choices);
-    let output = match model.expected_output(&read, progress) {
+    let (output, other_from) = match model.expected_output(&read, progress) {
         Err(Error::Differs(difference)) => return Ok(differs(&difference)),
-        other => other?,
+        other => other?.unzip(),
     };
+    let other_from = other_from.flatten();
     let driver = work::drive(dir)?;
     on_interrupt(dir);
     let clock = Instant::now();
@@ -83,7 +84,7 @@ pub fn prove(
     };
     report.json["spelled_special_tokens"] = json!(prompt.spelled);
     report.json["prompt_notes"] = json!(prompt.notes);
-    report.json["answer"] = answer_json(read.expects_answer(), None);
+    report.json["answer"] = answer_json(read.expects_answer(), other_from);
     report.text.push_str(&rows(prompt, Rows::default()).to_string());
     Ok(report)
 }
