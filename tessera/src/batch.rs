@@ -10,14 +10,16 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use tessera_circuits::statement::Statement;
+use tessera_model::generate::GenerateError;
 use tessera_support::files::{self, FileError, Lock};
 use tessera_support::progress::Progress;
+use tessera_verifier::key::ModelKey;
 use tessera_verifier::length::most_bytes;
 use tessera_verifier::verify::{verify_bytes, Verified};
 use thiserror::Error as ThisError;
 
 use crate::expected::Difference;
-use crate::prompt::Prompt;
+use crate::prompt::{check_encoder, check_reranker, Prompt};
 use crate::request::ProofRequest;
 use crate::{Error, Model, Options, Proof};
 
@@ -28,6 +30,29 @@ const PROOF: &str = "proof";
 /// The file that the process which proves a batch holds.
 const LOCK_FILE: &str = ".tessera-batch.lock";
 
+/// What a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// A text.
+    Text,
+    /// The vector of an encoder.
+    Vector,
+    /// The scores of a reranker.
+    Scores,
+}
+
+impl Wish {
+    /// Refuses a model that does something else.
+    fn check(self, key: &ModelKey) -> Result<(), Error> {
+        match self {
+            Self::Text if !key.config.generates() => Err(GenerateError::Encoder.into()),
+            Self::Text => Ok(()),
+            Self::Vector => Ok(check_encoder(key)?),
+            Self::Scores => Ok(check_reranker(key)?),
+        }
+    }
+}
+
 /// A request of a batch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BatchRequest {
@@ -35,6 +60,8 @@ pub struct BatchRequest {
     pub id: String,
     /// The line of the file, counted from 1.
     pub line: usize,
+    /// What it asks for.
+    pub wish: Wish,
     /// The prompt.
     pub prompt: Prompt,
     /// How much to generate, or the answer that is expected, and the context.
@@ -135,6 +162,7 @@ impl Batch<'_> {
     fn try_to_prove(&self, request: &BatchRequest, progress: &dyn Progress) -> Result<BatchOutcome, Error> {
         let (model, path) = (self.model, request.path(self.dir));
         let (tokenizer, options) = (model.tokenizer.as_ref(), &request.options);
+        request.wish.check(&model.key)?;
         let read = ProofRequest::new(&model.key, tokenizer, &request.prompt, options)?;
         if let Some((verified, proof_bytes)) = self.proved_before(&path)? {
             let same = verified.context == read.context;

@@ -129,6 +129,15 @@ pub enum AnswerError {
     /// The last message of a conversation is an assistant's, but no plain text.
     #[error("the last message is the answer to prove, but {0}: give the ids that the model said with --answer-ids")]
     Message(String),
+    /// The text of the answer goes on where no more tokens are allowed.
+    #[error(
+        "the model gives this answer so far, but --tokens or the context of the model allow only {}, and the answer goes on",
+        count(*tokens, "token")
+    )]
+    CutOff {
+        /// The most tokens.
+        tokens: usize,
+    },
     /// The answer is empty, and the model cannot say nothing.
     #[error("the answer is empty, but the model names no token that ends a text: it never answers nothing")]
     Empty,
@@ -234,6 +243,9 @@ pub(crate) struct Sought {
     text: Option<String>,
     /// Whether the model has to end the text after it.
     end: bool,
+    /// Whether only the beginning of the text's encoding is in `ids`, because there is room for no more. The model may say the text in
+    /// fewer tokens.
+    cut: bool,
     /// The most tokens.
     most: usize,
 }
@@ -256,7 +268,7 @@ impl Sought {
         config: &ModelConfig,
         tokenizer: Option<&Tokenizer>,
     ) -> Result<Self, AnswerError> {
-        let (ids, text) = match answer {
+        let (mut ids, text) = match answer {
             ExpectedAnswer::Ids(ids) => (ids.clone(), None),
             ExpectedAnswer::Text(_) if options.ignore_eos => return Err(AnswerError::NoEnds),
             ExpectedAnswer::Text(text) => {
@@ -275,25 +287,34 @@ impl Sought {
             return Err(AnswerError::GoesOn { id, position });
         }
         let (answer, tokens) = (ids.len(), options.tokens);
-        if answer > tokens {
-            return Err(AnswerError::TooLong { answer, tokens });
-        }
         // The last token is not run, so prompt and answer may exceed the context by one.
         let (prompt, context) = (prompt.len(), config.context);
         let room = (context + 1).saturating_sub(prompt);
-        if answer > room {
-            return Err(AnswerError::Context {
-                prompt,
-                answer,
-                context,
-            });
-        }
         let most = tokens.min(room);
+        match text {
+            Some(_) => ids.truncate(most),
+            None if answer > tokens => return Err(AnswerError::TooLong { answer, tokens }),
+            None if answer > room => {
+                return Err(AnswerError::Context {
+                    prompt,
+                    answer,
+                    context,
+                })
+            }
+            None => {}
+        }
         let never = options.ignore_eos || config.eos.is_empty();
         let end = !never && answer < most && !ids.last().is_some_and(ends);
-        match answer == 0 && never {
+        let cut = answer > most;
+        match answer == 0 && never && text.as_ref().is_none_or(String::is_empty) {
             true => Err(AnswerError::Empty),
-            false => Ok(Self { ids, text, end, most }),
+            false => Ok(Self {
+                ids,
+                text,
+                end,
+                cut,
+                most,
+            }),
         }
     }
 
@@ -334,6 +355,9 @@ impl Sought {
     ) -> Result<Followed, Error> {
         let (agreed, logits) = self.agreed(model, prompt, progress)?;
         let Some(logits) = logits else {
+            if self.cut {
+                return Err(AnswerError::CutOff { tokens: self.most }.into());
+            }
             let (output, other_from) = (self.ids.clone(), None);
             return Ok(Followed { output, other_from });
         };
@@ -454,8 +478,11 @@ impl Sought {
             if said == text && (last || eos.is_empty()) {
                 return Ok(Ok(longer));
             }
-            if last || !begins(text, &said) {
+            if !begins(text, &said) {
                 return Ok(Err(differs(&output, &before)));
+            }
+            if last {
+                return Err(AnswerError::CutOff { tokens: self.most }.into());
             }
             let logits = match state.rows() {
                 0 => state.run_last(&[prompt, &longer].concat())?,

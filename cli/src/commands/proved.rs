@@ -127,10 +127,13 @@ fn claim(model: &Model, statement: &Statement) -> Claim {
     claim_of(statement, &model.key, Ok(model.tokenizer.as_ref()))
 }
 
-/// The text that was generated, as people read it; nothing for a vector.
+/// The text that was generated, as people read it; nothing for a vector. Its further lines are indented, so that none looks like a row.
 fn answer(claim: &Claim, columns: usize) -> String {
     match (claim.vector(), claim.texts()) {
-        (None, Ok(texts)) => format!("{}\n\n", shown::story(&texts.output.text, columns)),
+        (None, Ok(texts)) => {
+            let story = shown::story(&texts.output.text, columns.saturating_sub(1));
+            format!("{}\n\n", story.replace('\n', "\n "))
+        }
         _ => String::new(),
     }
 }

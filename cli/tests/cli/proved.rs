@@ -33,14 +33,16 @@ fn prove(more: &[&str]) -> (String, String) {
 fn the_answer_comes_first_and_no_text_is_broken_in_a_pipe() {
     let (said, _) = prove(&[]);
     let report = &Shared::get().prove;
-    let lines: Vec<&str> = said.lines().collect();
+    let (answer, rows) = said.split_once("\n\n").unwrap();
     let begin = report["output_text"].as_str().unwrap();
+    // Only the text's own line ends are line ends, and what follows them is indented.
     assert!(
-        lines[0].starts_with(&format!("\"{begin}")) && lines[0].ends_with('"'),
+        answer.starts_with(&format!("\"{begin}")) && answer.ends_with('"'),
         "{said}"
     );
-    assert_eq!(lines[1], "");
-    let labels: Vec<&str> = lines[2..]
+    assert!(answer.contains(".\n Lily had an idea"), "{said}");
+    let lines: Vec<&str> = rows.lines().collect();
+    let labels: Vec<&str> = lines
         .iter()
         .filter_map(|line| line.split("  ").next())
         .filter(|l| !l.is_empty())
@@ -94,11 +96,8 @@ fn on_a_narrow_terminal_texts_are_wrapped_and_digests_are_not() {
 #[test]
 fn a_report_is_as_short_as_somebody_wants_it() {
     let (brief, _) = prove(&["--brief"]);
-    let labels: Vec<&str> = brief
-        .lines()
-        .skip(2)
-        .filter_map(|line| line.split(' ').next())
-        .collect();
+    let (_, rows) = brief.split_once("\n\n").unwrap();
+    let labels: Vec<&str> = rows.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(labels, ["end", "proof", "cost"], "{brief}");
     assert!(brief.starts_with("\", a little girl"), "{brief}");
     assert_eq!(prove(&["--quiet"]), (String::new(), String::new()));

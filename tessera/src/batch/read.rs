@@ -8,7 +8,7 @@ use tessera_model::generate::GenerateOptions;
 use tessera_text::chat::{self, question, Choice, Conversation, Json};
 use tessera_verdict::shown;
 
-use super::{BatchError, BatchRequest};
+use super::{BatchError, BatchRequest, Wish};
 use crate::expected::ExpectedAnswer;
 use crate::plan::Budget;
 use crate::prompt::Prompt;
@@ -200,6 +200,7 @@ fn request(text: &str, line: usize) -> Result<BatchRequest, String> {
     Ok(BatchRequest {
         id: id(&fields, line)?,
         line,
+        wish: wish(&fields),
         prompt,
         options,
     })
@@ -284,10 +285,17 @@ fn prompt(fields: &Fields) -> Result<Prompt, String> {
     Ok(Prompt::Chat { conversation, template })
 }
 
+fn wish(fields: &Fields) -> Wish {
+    let has = |names: [&str; 2]| names.into_iter().any(|name| fields.has(name));
+    match (has(["embed", "embed_ids"]), has(["rank", "rank_ids"])) {
+        (true, _) => Wish::Vector,
+        (_, true) => Wish::Scores,
+        _ => Wish::Text,
+    }
+}
+
 fn options(fields: &Fields, prompt: &mut Prompt) -> Result<Options, String> {
-    let vector = ["embed", "embed_ids", "rank", "rank_ids"]
-        .into_iter()
-        .any(|name| fields.has(name));
+    let vector = wish(fields) != Wish::Text;
     let given = match (fields.text("answer")?, fields.ids("answer_ids")?) {
         (Some(_), Some(_)) => return Err("\"answer\" and \"answer_ids\" are both answers: give one".to_owned()),
         (Some(text), None) => Some(ExpectedAnswer::Text(text)),
@@ -353,7 +361,7 @@ mod tests {
         assert_eq!(chat.prompt, Prompt::question(None, "Why?"));
         assert_eq!(empty.options.answer, Some("".into()));
         assert_eq!(empty.prompt, Prompt::question(Some("Be good."), "Why?"));
-        assert_eq!(vector.prompt, "x".into());
+        assert_eq!((&vector.prompt, vector.wish), (&"x".into(), Wish::Vector));
     }
 
     #[test]
