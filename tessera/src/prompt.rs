@@ -1,12 +1,10 @@
 //! Prompts, and the token ids that a model gets for them.
 
 use tessera_circuits::model::Output;
-use tessera_text::chat::{question, ChatError, ChatTemplate, Choice, Conversation, Json};
+use tessera_text::chat::{question, ChatError, ChatTemplate, Choice, Conversation};
 use tessera_text::tokenizer::{Tokenizer, TokenizerError};
 use tessera_verifier::key::ModelKey;
 use thiserror::Error;
-
-use crate::expected::AnswerError;
 
 /// The input of a model.
 ///
@@ -45,48 +43,6 @@ impl Prompt {
     pub fn question(system: Option<&str>, user: &str) -> Self {
         question(system, user).into()
     }
-
-    /// Takes the answer off a conversation that ends with one: the text of its last message, if an assistant has said that.
-    ///
-    /// # Errors
-    /// If the message has more than a text, because how a model says that depends on its template.
-    pub fn take_answer(&mut self) -> Result<Option<String>, AnswerError> {
-        let Self::Chat { conversation, .. } = self else {
-            return Ok(None);
-        };
-        let is_answer = |message: &&Json| message.field("role") == Some(&Json::Text("assistant".to_owned()));
-        let Some(message) = conversation.messages.last().filter(is_answer) else {
-            return Ok(None);
-        };
-        let text = spoken(message).map_err(AnswerError::Message)?;
-        conversation.messages.pop();
-        match conversation.messages.is_empty() {
-            true => Err(AnswerError::Message("nobody has asked for it".to_owned())),
-            false => Ok(Some(text)),
-        }
-    }
-}
-
-/// The text of a message that has nothing else.
-fn spoken(message: &Json) -> Result<String, String> {
-    let Json::Map(fields) = message else {
-        return Err("it is no message".to_owned());
-    };
-    let other =
-        |(name, value): &&(String, Json)| !["role", "content", "name"].contains(&&**name) && *value != Json::Null;
-    if let Some((name, _)) = fields.iter().find(other) {
-        return Err(format!("it has {name:?} beside its text"));
-    }
-    let part = |part: &Json| match (part.field("type"), part.field("text")) {
-        (Some(Json::Text(kind)), Some(Json::Text(text))) if kind == "text" => Some(text.clone()),
-        _ => None,
-    };
-    let text = match message.field("content") {
-        Some(Json::Text(text)) => Some(text.clone()),
-        Some(Json::List(parts)) => parts.iter().map(part).collect(),
-        _ => None,
-    };
-    text.ok_or_else(|| "its content is no text".to_owned())
 }
 
 impl From<&str> for Prompt {

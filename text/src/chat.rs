@@ -223,21 +223,15 @@ pub fn question(system: Option<&str>, user: &str) -> Conversation {
 /// Reads messages: a JSON list of objects with `role` and `content`. The content is a text or a list of parts; where a
 /// message has tool calls, it may be null or missing.
 pub fn messages(json: &str) -> Result<Vec<Json>, ChatError> {
-    match Json::parse(json) {
-        Ok(Json::List(list)) => check_messages(&list).map(|()| list),
-        Ok(_) => Err(ChatError::Messages(
-            "not a JSON list of {\"role\", \"content\"}".to_owned(),
-        )),
-        Err(problem) => Err(ChatError::Messages(problem)),
-    }
+    messages_of(Json::parse(json).map_err(ChatError::Messages)?)
 }
 
-/// Refuses a list of messages that [`messages`] refuses.
-///
-/// # Errors
-/// If the list is empty, or one of them has no role, or nothing to say.
-pub fn check_messages(list: &[Json]) -> Result<(), ChatError> {
+/// The same, of what is read already.
+pub fn messages_of(json: Json) -> Result<Vec<Json>, ChatError> {
     let wrong = |problem: String| Err(ChatError::Messages(problem));
+    let Json::List(list) = json else {
+        return wrong("not a JSON list of {\"role\", \"content\"}".to_owned());
+    };
     if list.is_empty() {
         return wrong("the list is empty".to_owned());
     }
@@ -251,28 +245,18 @@ pub fn check_messages(list: &[Json]) -> Result<(), ChatError> {
             return wrong(format!("message {at} has no \"content\", nor tool calls in its place"));
         }
     }
-    Ok(())
+    Ok(list)
 }
 
 /// Reads tools: a JSON list of objects that describe functions.
 pub fn tools(json: &str) -> Result<Vec<Json>, ChatError> {
-    match Json::parse(json) {
-        Ok(Json::List(list)) => check_tools(&list).map(|()| list),
-        Ok(_) => Err(ChatError::Tools(TOOLS.to_owned())),
-        Err(problem) => Err(ChatError::Tools(problem)),
-    }
+    tools_of(Json::parse(json).map_err(ChatError::Tools)?)
 }
 
-/// What a list of tools is not.
-const TOOLS: &str = "not a JSON list of objects";
-
-/// Refuses a list of tools that [`tools`] refuses.
-///
-/// # Errors
-/// If one of them is no object.
-pub fn check_tools(list: &[Json]) -> Result<(), ChatError> {
-    match list.iter().all(|tool| matches!(tool, Json::Map(_))) {
-        true => Ok(()),
-        false => Err(ChatError::Tools(TOOLS.to_owned())),
+/// The same, of what is read already.
+pub fn tools_of(json: Json) -> Result<Vec<Json>, ChatError> {
+    match json {
+        Json::List(list) if list.iter().all(|tool| matches!(tool, Json::Map(_))) => Ok(list),
+        _ => Err(ChatError::Tools("not a JSON list of objects".to_owned())),
     }
 }

@@ -9,7 +9,7 @@ use tessera::quantised::generate::GenerateError;
 use tessera::text::chat::{self, question, Choice, Conversation};
 use tessera::text::tokenizer::Tokenizer;
 use tessera::verifier::key::ModelKey;
-use tessera::{ExpectedAnswer, Options, Prompt, PromptIds, ProofRequest};
+use tessera::{take_answer, ExpectedAnswer, Options, Prompt, PromptIds, ProofRequest};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 
@@ -75,7 +75,7 @@ impl<'a> Asked<'a> {
             ));
         }
         let mut prompt = prompt(&args.prompt)?;
-        let answer = match (args.answer.read()?, prompt.take_answer()?) {
+        let answer = match (args.answer.read()?, take_answer(&mut prompt)?) {
             (Some(_), Some(_)) => {
                 let problem = "the last message of --messages is an answer, too: leave one of the two out";
                 return Err(Failure(problem.to_owned()));

@@ -5,11 +5,11 @@ use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use tessera_model::generate::GenerateOptions;
-use tessera_text::chat::{self, question, Choice, Conversation, Json};
+use tessera_text::chat::{self, question, Choice, Json};
 use tessera_verdict::shown;
 
 use super::{BatchError, BatchRequest, Wish};
-use crate::expected::ExpectedAnswer;
+use crate::expected::{take_answer, ExpectedAnswer};
 use crate::plan::Budget;
 use crate::prompt::Prompt;
 use crate::Options;
@@ -164,16 +164,14 @@ impl Fields {
         })
     }
 
-    fn list(&self, name: &str) -> Result<Option<&Vec<Json>>, String> {
-        self.get(name, "a list", |value| match value {
-            Json::List(list) => Some(list),
-            _ => None,
-        })
+    /// A value of any type; nothing if it is null.
+    fn json(&self, name: &str) -> Option<&Json> {
+        self.0.field(name).filter(|value| **value != Json::Null)
     }
 
     /// Whether there is such a field, and it is not null.
     fn has(&self, name: &str) -> bool {
-        self.0.field(name).is_some_and(|value| *value != Json::Null)
+        self.json(name).is_some()
     }
 }
 
@@ -267,20 +265,16 @@ fn prompt(fields: &Fields) -> Result<Prompt, String> {
         (None, true) => {}
     }
     let system = fields.text("system")?;
-    let mut conversation = match (fields.list("messages")?, text) {
-        (Some(_), _) if system.is_some() => return Err("\"system\" is a message of \"messages\"".to_owned()),
-        (Some(list), _) => {
-            chat::check_messages(list).map_err(|e| e.to_string())?;
-            let (messages, tools) = (list.clone(), None);
-            Conversation { messages, tools }
-        }
-        (None, text) => question(system.as_deref(), &text.unwrap_or_default()),
-    };
-    let tools = fields.list("tools")?;
-    tools
-        .map_or(Ok(()), |list| chat::check_tools(list))
-        .map_err(|e| e.to_string())?;
-    conversation.tools = tools.cloned();
+    let (messages, tools) = (fields.json("messages"), fields.json("tools"));
+    if let (Some(_), Some(_)) = (messages, &system) {
+        return Err("\"system\" is a message of \"messages\"".to_owned());
+    }
+    let mut conversation = question(system.as_deref(), &text.unwrap_or_default());
+    if let Some(messages) = messages {
+        conversation.messages = chat::messages_of(messages.clone()).map_err(|e| e.to_string())?;
+    }
+    let tools = tools.cloned().map(chat::tools_of).transpose();
+    conversation.tools = tools.map_err(|e| e.to_string())?;
     let template = fields.text("chat_template_name")?.map_or(Choice::Own, Choice::Named);
     Ok(Prompt::Chat { conversation, template })
 }
@@ -301,7 +295,7 @@ fn options(fields: &Fields, prompt: &mut Prompt) -> Result<Options, String> {
         (Some(text), None) => Some(ExpectedAnswer::Text(text)),
         (None, ids) => ids.map(ExpectedAnswer::Ids),
     };
-    let said = prompt.take_answer().map_err(|e| e.to_string())?;
+    let said = take_answer(prompt).map_err(|e| e.to_string())?;
     let answer = match (given, said) {
         (Some(_), Some(_)) => return Err("the last message is an answer, too: give one".to_owned()),
         (given, said) => given.or(said.map(ExpectedAnswer::Text)),
