@@ -3,22 +3,25 @@
 mod chain;
 mod chat;
 mod embed;
+mod prove;
 mod rank;
 mod shapes;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use tessera::batch;
 use tessera::checkpoint::families::FAMILIES;
 use tessera::plan::Budget;
 use tessera::quantise::Strategy;
-use tessera::quantised::generate::GenerateOptions;
 use tessera::setup::CodewordCache;
 use tessera::verifier::suite::Suite;
 
 pub use chain::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 pub use chat::ChatArgs;
 pub use embed::EmbedArgs;
+pub use prove::{AnswerArgs, ChunksArg, ProveArgs};
 pub use rank::RankArgs;
 pub use shapes::ShapeArg;
 use tessera::verifier::context::Context;
@@ -43,7 +46,7 @@ pub struct GlobalArgs {
     /// Print one JSON object on stdout instead of text, also on failure
     #[arg(long, global = true, display_order = 1000)]
     pub json: bool,
-    /// No progress display
+    /// No progress display, and no report of prove: only errors, and JSON if it is asked for
     #[arg(long, global = true, display_order = 1001)]
     pub quiet: bool,
     /// Number of worker threads [default: one per core]
@@ -91,6 +94,17 @@ pub enum Command {
     Synth(SynthArgs),
     /// Measure what set-up, proofs and verification cost for models of public dimensions
     Bench(BenchArgs),
+}
+
+/// What is wrong with arguments that ask for a text that depends on chance; none if they do not.
+pub fn sampling(args: &[OsString]) -> Option<String> {
+    let mut args = args.iter().filter_map(|arg| arg.to_str());
+    let generates = args.by_ref().any(|arg| ["prove", "generate"].contains(&arg));
+    let option = |arg: &str| {
+        let option = arg.split_once('=').map_or(arg, |(option, _)| option);
+        batch::sampling(&option.strip_prefix("--")?.replace('-', "_"), option)
+    };
+    args.take_while(|arg| generates && *arg != "--").find_map(option)
 }
 
 /// Names of the quantisation strategies.
@@ -245,6 +259,23 @@ pub struct PromptSource {
     pub rank_ids: Option<Ids>,
 }
 
+impl PromptSource {
+    /// Whether a vector is asked for.
+    pub const fn embeds(&self) -> bool {
+        self.embed.is_some() || self.embed_ids.is_some()
+    }
+
+    /// Whether scores are asked for.
+    pub const fn ranks(&self) -> bool {
+        self.rank.is_some() || self.rank_ids.is_some()
+    }
+
+    /// Whether nothing is to be generated.
+    pub const fn asks_for_vector(&self) -> bool {
+        self.embeds() || self.ranks()
+    }
+}
+
 /// A prompt as text, token ids or a conversation.
 #[derive(Debug, Args)]
 pub struct PromptArgs {
@@ -258,82 +289,12 @@ pub struct PromptArgs {
 #[derive(Debug, Args)]
 pub struct LengthArgs {
     /// The most tokens to generate; there are fewer if the model ends the text
-    #[arg(long, value_name = "N", value_parser = tokens_to_generate, 
-        required_unless_present_any = ["embed", "embed_ids", "rank", "rank_ids"],
+    #[arg(long, value_name = "N", value_parser = tokens_to_generate,
         conflicts_with_all = ["embed", "embed_ids", "rank", "rank_ids"])]
     pub tokens: Option<usize>,
     /// Go on past the end of the text, up to --tokens
     #[arg(long)]
     pub ignore_eos: bool,
-}
-
-impl LengthArgs {
-    /// The same for the prover.
-    pub fn options(&self) -> GenerateOptions {
-        GenerateOptions {
-            tokens: self.tokens.unwrap_or(1),
-            ignore_eos: self.ignore_eos,
-        }
-    }
-}
-
-#[derive(Debug, Args)]
-#[command(
-    override_usage = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>\n       [OPTIONS]\n       tessera prove --model <DIR> --embed <TEXT> --out <FILE> [OPTIONS]\n       tessera prove --model <DIR> --rank <QUERY> <DOCUMENT> --out <FILE>\n       [OPTIONS]"
-)]
-pub struct ProveArgs {
-    /// Model directory written by setup
-    #[arg(long, value_name = "DIR")]
-    pub model: PathBuf,
-    #[command(flatten)]
-    pub prompt: PromptArgs,
-    #[command(flatten)]
-    pub length: LengthArgs,
-    /// Tie the proof to these 32 bytes, such as the address that a contract is to pay (24 zeros, then its 40 digits)
-    #[arg(long, value_name = "HEX")]
-    pub context: Option<Context>,
-    /// Proof file to write; - is standard output, and the report goes to standard error
-    #[arg(long, value_name = "FILE")]
-    pub out: PathBuf,
-    /// Prove in chunks of layers, and keep what is done in this directory: the proof can be interrupted, resumed, and
-    /// shared among devices and processes
-    #[arg(long, value_name = "DIR")]
-    pub work: Option<PathBuf>,
-    /// Number of chunks; auto makes as few as fit in memory [default: auto]
-    #[arg(long, value_name = "N|auto", requires = "work", conflicts_with = "chunk_layers")]
-    pub chunks: Option<ChunksArg>,
-    /// Layers of a chunk
-    #[arg(long, value_name = "N", requires = "work", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub chunk_layers: Option<u16>,
-    /// Only write the job, so that other processes can prove its chunks
-    #[arg(long, requires = "work")]
-    pub prepare: bool,
-    #[command(flatten)]
-    pub driving: DrivingArgs,
-    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
-    /// [default: 80 % of the available memory]
-    #[arg(long, value_name = "BYTES")]
-    pub memory: Option<Budget>,
-}
-
-/// A number of chunks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunksArg {
-    /// As few as fit in memory.
-    Auto,
-    Number(usize),
-}
-
-impl std::str::FromStr for ChunksArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse() {
-            Ok(n @ 1..) => Ok(Self::Number(n)),
-            _ if text == "auto" => Ok(Self::Auto),
-            _ => Err("expected a positive number, or auto".to_owned()),
-        }
-    }
 }
 
 /// How the chunks of a work directory are proved.

@@ -1,45 +1,151 @@
 //! Progress on stderr: a bar where the amount of work is known, a spinner where it is not. Nothing is drawn
-//! in the first second, so that short operations stay silent.
+//! in the first second, so that short operations stay silent. Where stderr is no terminal, a proof writes a line for each phase.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
-use tessera::support::progress::{Progress, Silent};
+use tessera::support::progress::Progress;
+use tessera::Timetable;
 
-/// Operations shorter than this show no progress.
+/// Operations shorter than this show no progress on a terminal.
 const PATIENCE: Duration = Duration::from_secs(1);
+/// Where there is no terminal, a phase has a line of its own if the last line is as old as this, or if the phase takes as long.
+const LINES: Duration = Duration::from_secs(5);
+/// Characters of the bar of a whole proof.
+const BAR: usize = 12;
 
-/// The progress display: none if it is not wanted or stderr is no terminal.
-pub fn progress(quiet: bool) -> Box<dyn Progress> {
-    if quiet || !std::io::stderr().is_terminal() {
-        return Box::new(Silent);
-    }
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
-    Box::new(Bar {
-        bar,
-        start: Instant::now(),
-        shown: Mutex::new(false),
-    })
+enum View {
+    None,
+    Lines,
+    Bar(ProgressBar),
 }
 
-struct Bar {
-    bar: ProgressBar,
+/// The progress display of a command.
+pub struct Display {
+    view: View,
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    /// When the display began, and whether it is to be seen.
     start: Instant,
-    shown: Mutex<bool>,
+    shown: bool,
+    /// What stands before the phase.
+    within: String,
+    /// The proof that is made, when it began, and when its phase did.
+    proof: Option<Timetable>,
+    proof_start: Instant,
+    phase_start: Instant,
+    last_line: Option<Instant>,
 }
 
-impl Bar {
-    fn show_when_due(&self) {
-        let mut shown: MutexGuard<'_, bool> = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*shown && self.start.elapsed() >= PATIENCE {
-            *shown = true;
-            self.bar.set_draw_target(ProgressDrawTarget::stderr());
-            self.bar.enable_steady_tick(Duration::from_millis(100));
+impl Display {
+    /// A display, or none if it is not wanted.
+    pub fn new(quiet: bool) -> Self {
+        let view = match (quiet, std::io::stderr().is_terminal()) {
+            (true, _) => View::None,
+            (_, false) => View::Lines,
+            (_, true) => View::Bar(ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())),
+        };
+        let now = Instant::now();
+        let state = State {
+            start: now,
+            shown: false,
+            within: String::new(),
+            proof: None,
+            proof_start: now,
+            phase_start: now,
+            last_line: None,
+        };
+        Self {
+            view,
+            state: Arc::new(Mutex::new(state)),
         }
     }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on the phases are those of a proof.
+    pub fn expect(&self, proof: Timetable) {
+        let mut state = self.state();
+        state.proof = Some(proof);
+        state.proof_start = Instant::now();
+    }
+
+    /// What stands before every phase from now on.
+    pub fn within(&self, text: String) {
+        self.state().within = text;
+    }
+
+    fn show_when_due(&self, bar: &ProgressBar) {
+        let mut state = self.state();
+        if !state.shown && state.start.elapsed() >= PATIENCE {
+            state.shown = true;
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+            bar.enable_steady_tick(Duration::from_millis(100));
+        }
+    }
+
+    /// Begins a phase of a proof; returns its name with its number.
+    fn phase_of_proof(&self, name: &str) -> Option<String> {
+        let mut state = self.state();
+        let before = state.phase_start.elapsed();
+        state.phase_start = Instant::now();
+        let (number, of) = state.proof.as_mut()?.begin(name, before)?;
+        Some(format!("{}phase {number} of {of}, {name}", state.within))
+    }
+
+    /// Writes a line, unless the last one is too near.
+    fn line(&self, phase: &str) {
+        let mut state = self.state();
+        let near = state.last_line.unwrap_or(state.proof_start).elapsed() < LINES;
+        let short = state
+            .proof
+            .as_ref()
+            .and_then(Timetable::phase)
+            .is_none_or(|own| own < LINES);
+        if near && short {
+            return;
+        }
+        state.last_line = Some(Instant::now());
+        let left = state
+            .left()
+            .map_or_else(String::new, |left| format!(", about {} left", roughly(left)));
+        eprintln!("{phase}: {} so far{left}", roughly(state.proof_start.elapsed()));
+    }
+}
+
+/// A time as people say it.
+fn roughly(time: Duration) -> String {
+    match time.as_secs() {
+        0 => "less than a second".to_owned(),
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ ..7200 => format!("{} min", seconds / 60),
+        seconds => format!("{} h", seconds / 3600),
+    }
+}
+
+impl State {
+    /// How long the proof takes from now on.
+    fn left(&self) -> Option<Duration> {
+        self.proof.as_ref()?.left(self.phase_start.elapsed())
+    }
+
+    fn share(&self) -> f64 {
+        let proof = self.proof.as_ref();
+        proof.map_or(0.0, |proof| proof.share(self.phase_start.elapsed()))
+    }
+}
+
+/// How much of a proof is done, how long that took, and how long the rest takes.
+fn seen(state: &Mutex<State>) -> Option<(f64, Duration, Option<Duration>)> {
+    let state = state.lock().ok()?;
+    Some((state.share(), state.proof_start.elapsed(), state.left()))
 }
 
 /// The time left at the mean speed of the phase: steps are too unequal for the speed of the last ones.
@@ -52,31 +158,64 @@ fn left(state: &ProgressState, text: &mut dyn Write) {
     }
 }
 
-impl Progress for Bar {
+impl Progress for Display {
     fn phase(&self, name: &str, total: Option<u64>) {
-        self.show_when_due();
-        self.bar.reset();
-        let template = match total {
-            Some(total) => {
-                self.bar.set_length(total);
+        let proof = self.phase_of_proof(name);
+        let bar = match (&self.view, &proof) {
+            (View::None, _) | (View::Lines, None) => return,
+            (View::Lines, Some(phase)) => return self.line(phase),
+            (View::Bar(bar), _) => bar,
+        };
+        self.show_when_due(bar);
+        let template = match (&proof, total) {
+            (Some(_), _) => "{msg} {share} {clock}{rest}",
+            (None, Some(total)) => {
+                bar.reset();
+                bar.set_length(total);
                 "{msg:24} {wide_bar} {pos}/{len} {elapsed}{left}"
             }
-            None => {
-                self.bar.unset_length();
+            (None, None) => {
+                bar.reset();
+                bar.unset_length();
                 "{msg:24} {spinner} {elapsed}"
             }
         };
+        let own = |state: &Arc<Mutex<State>>| Arc::clone(state);
+        let (share, clock, rest) = (own(&self.state), own(&self.state), own(&self.state));
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
-        self.bar.set_style(style.with_key("left", left));
-        self.bar.set_message(name.to_owned());
+        let style = style
+            .with_key("left", left)
+            .with_key("share", move |_: &ProgressState, text: &mut dyn Write| {
+                if let Some((done, ..)) = seen(&share) {
+                    let full = (done * BAR as f64) as usize;
+                    let _ = write!(text, "[{:-<BAR$}]", "#".repeat(full.min(BAR)));
+                }
+            })
+            .with_key("clock", move |_: &ProgressState, text: &mut dyn Write| {
+                if let Some((_, elapsed, _)) = seen(&clock) {
+                    let _ = write!(text, "{}", roughly(elapsed));
+                }
+            })
+            .with_key("rest", move |_: &ProgressState, text: &mut dyn Write| {
+                if let Some((.., Some(left))) = seen(&rest) {
+                    let _ = write!(text, ", about {} left", roughly(left));
+                }
+            });
+        bar.set_style(style);
+        bar.set_message(proof.unwrap_or_else(|| name.to_owned()));
     }
 
     fn advance(&self, n: u64) {
-        self.show_when_due();
-        self.bar.inc(n);
+        if let View::Bar(bar) = &self.view {
+            self.show_when_due(bar);
+            bar.inc(n);
+        }
     }
 
     fn done(&self) {
-        self.bar.finish_and_clear();
+        self.state().proof = None;
+        if let View::Bar(bar) = &self.view {
+            bar.finish_and_clear();
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! The commands: each turns its arguments into settings, makes one call and reports the result.
 
+mod batch;
 mod bench;
 mod chain;
 mod claim;
@@ -14,6 +15,7 @@ mod planned;
 mod predict;
 mod prompt;
 mod prove;
+mod proved;
 mod rank;
 mod recipe;
 mod report;
@@ -25,21 +27,20 @@ mod work;
 
 use std::path::Path;
 
-use tessera::support::progress::Progress;
-
-use crate::args::Command;
+use crate::args::{Command, GlobalArgs};
+use crate::bars::Display;
 use crate::printer::{Failure, Report};
 
 /// Runs a command.
-pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
+pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result<Report, Failure> {
     match command {
-        Command::Resume(args) => work::resume(args, progress, quiet),
+        Command::Resume(args) => work::resume(args, progress, global.quiet),
         Command::Status(args) => work::status(args),
         Command::ProveChunk(args) => work::prove_chunk(args, progress),
         Command::Compose(args) => work::compose(args, progress),
         Command::Demo(args) => demo::run(args, progress),
         Command::Setup(args) => setup::run(args, progress),
-        Command::Prove(args) => prove::run(args, progress, quiet),
+        Command::Prove(args) => prove::run(args, progress, global),
         Command::Verify(args) => verify::run(args),
         Command::Chain(args) => chain::run(args),
         Command::Inspect(args) => inspect::run(args, progress),

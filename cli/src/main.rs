@@ -20,10 +20,12 @@ use std::sync::{Mutex, PoisonError};
 use tessera::plan::available::address_space;
 use tessera::support::arena::Arena;
 use tessera::support::heap;
+use tessera::support::progress::Progress;
 use tessera_verdict::rows::{bytes, set_width};
 use tessera_verdict::usage::{self, Usage};
 
-use crate::args::Cli;
+use crate::args::{sampling, Cli};
+use crate::bars::Display;
 use crate::printer::{columns, finish, refuse, Failure, Report};
 
 #[global_allocator]
@@ -39,7 +41,7 @@ fn main() -> ExitCode {
     let cli = match usage::parse::<Cli>(&args) {
         Ok(cli) => cli,
         Err(Usage::Asked(asked)) => return ExitCode::from(usage::print(&asked)),
-        Err(Usage::Wrong(wrong)) => return ExitCode::from(refuse(wrong, &args)),
+        Err(Usage::Wrong(wrong)) => return ExitCode::from(refuse(sampling(&args).unwrap_or(wrong), &args)),
     };
     let json = cli.global.json;
     if let Some(columns) = columns(&console::Term::stdout()) {
@@ -70,9 +72,9 @@ fn run(cli: &Cli) -> Result<Report, Failure> {
     }));
     // On a worker thread: each of the thousands of loops of a proof that another one began would wake the workers first.
     let command = || {
-        let progress = bars::progress(cli.global.quiet);
-        let outcome = commands::run(&cli.command, progress.as_ref(), cli.global.quiet);
-        progress.done();
+        let display = Display::new(cli.global.quiet);
+        let outcome = commands::run(&cli.command, &display, &cli.global);
+        display.done();
         outcome
     };
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| rayon::scope(|_| command())));

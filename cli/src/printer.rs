@@ -16,6 +16,20 @@ pub enum Status {
     Done,
     /// The proof is rejected.
     Rejected,
+    /// The model gives another answer than the expected one: nothing is proved.
+    Differs,
+    /// Something could not be done.
+    Undone,
+}
+
+impl Status {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Rejected | Self::Differs => 1,
+            Self::Undone => UNDECIDED,
+        }
+    }
 }
 
 /// The result of a command.
@@ -80,23 +94,45 @@ pub fn refuse(wrong: String, args: &[OsString]) -> u8 {
 /// Prints the outcome of a command about files of these names; returns the exit status.
 pub fn finish(outcome: Result<Report, Failure>, json: bool, names: &[&Path]) -> u8 {
     let (status, text, value) = match outcome {
-        Ok(report) => (
-            u8::from(report.status == Status::Rejected),
-            Ok(report.text),
-            report.json,
-        ),
+        Ok(report) if report.status == Status::Differs => (report.status.code(), Err(report.text), report.json),
+        Ok(report) => (report.status.code(), Ok(report.text), report.json),
         Err(Failure(message)) => {
-            let columns = rows::columns(columns(&Term::stderr()), names.iter().copied());
+            let columns = error_columns(names);
             let text = format!("error: {}", shown::message(&message, columns));
             (UNDECIDED, Err(text), json!({ "error": message }))
         }
     };
     let written = match (json, text) {
         (true, _) => report(&value.to_string()),
+        // Who wants no report gets not even an empty line.
+        (false, Ok(text)) if text.is_empty() => Ok(()),
         (false, Ok(text)) => report(text.trim_end()),
         (false, Err(text)) => line(io::stderr(), &text),
     };
     delivered(status, written)
+}
+
+/// Columns of messages on standard error about files of these names.
+pub fn error_columns(names: &[&Path]) -> usize {
+    rows::columns(columns(&Term::stderr()), names.iter().copied())
+}
+
+/// Columns of a report: of the terminal that shows it, or else of the variable `COLUMNS`, as other programs take it. Without either, lines
+/// are as long as they are, so that a program that reads them finds no text broken.
+pub fn report_columns() -> usize {
+    let term = match STDOUT_TAKEN.load(Ordering::Relaxed) {
+        true => Term::stderr(),
+        false => Term::stdout(),
+    };
+    let named = || std::env::var("COLUMNS").ok()?.parse().ok();
+    columns(&term)
+        .or_else(named)
+        .map_or(usize::MAX, |columns: usize| columns.max(NARROW))
+}
+
+/// Prints a line of a report that is not all of it yet. What nobody reads any more is no reason to stop.
+pub fn progress_line(text: &str) {
+    let _ = report(text);
 }
 
 /// Whoever closed the pipe has seen enough; a verdict that could not be delivered for another reason must not look like an
@@ -149,7 +185,12 @@ mod tests {
             text: String::new(),
             json: json!({}),
         };
+        let differs = Report {
+            status: Status::Differs,
+            ..rejected.clone()
+        };
         assert_eq!(finish(Ok(rejected), true, &[]), 1);
+        assert_eq!(finish(Ok(differs), true, &[]), 1);
         assert_eq!(finish(Ok(Report::done(String::new(), json!({}))), true, &[]), 0);
     }
 }

@@ -1,29 +1,32 @@
 //! Answers of a model, and proofs of them.
 
 use std::path::Path;
+use std::time::Instant;
 
-use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::{Lengths, Statement};
 use tessera_model::forward::{ForwardState, Saturations};
 use tessera_model::generate::{generate, token_rows, GenerateError, GenerateOptions, Generation};
 use tessera_model::QuantisedModel;
-use tessera_prover::{prove_in_context, ProveError, ProveReport, ProverModel};
+use tessera_prover::{prove_in_context, prove_statement, ProveReport, ProverModel};
 use tessera_support::files;
 use tessera_support::progress::Progress;
 use tessera_verdict::vector::Vector;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::ledger::security_bits;
-use tessera_verifier::policy::MIN_BITS;
 
+use crate::expected::{ExpectedAnswer, Followed};
 use crate::lengths::fewest_chunks;
 use crate::plan::{Budget, Plan, Task};
 use crate::prompt::{check_encoder, check_reranker, Prompt, PromptError, PromptIds};
+use crate::request::ProofRequest;
 use crate::work::{drive, Driver, Request, WorkDir};
 use crate::{Error, Model};
 
+/// The phase that compares the model with an expected answer.
+pub(crate) const COMPARE: &str = "compare answer";
+
 /// How much to generate, and within which limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Options {
     /// How much to generate; encoders ignore it, because they make one vector of a text.
@@ -32,6 +35,9 @@ pub struct Options {
     pub context: Option<Context>,
     /// The most memory to use; `None` for four fifths of the memory that is available.
     pub memory: Option<Budget>,
+    /// The answer that a proof has to be about; `None` if it may be about any. If the model gives another one, nothing is proved
+    /// ([`Error::Differs`]).
+    pub answer: Option<ExpectedAnswer>,
 }
 
 impl Options {
@@ -45,13 +51,26 @@ impl Options {
         Self::of(GenerateOptions::exactly(tokens))
     }
 
+    /// Proves exactly this answer, as long as it is.
+    pub fn giving(answer: impl Into<ExpectedAnswer>) -> Self {
+        Self::at_most(usize::MAX).expecting(answer)
+    }
+
     const fn of(generate: GenerateOptions) -> Self {
-        let (context, memory) = (None, None);
+        let (context, memory, answer) = (None, None, None);
         Self {
             generate,
             context,
             memory,
+            answer,
         }
+    }
+
+    /// Proves nothing but this answer. It may be cut after as many tokens as these options allow, and is complete if it has fewer.
+    #[must_use]
+    pub fn expecting(mut self, answer: impl Into<ExpectedAnswer>) -> Self {
+        self.answer = Some(answer.into());
+        self
     }
 
     /// Ties proofs to a context, in which alone they hold.
@@ -98,6 +117,8 @@ pub struct Proof {
     pub prompt: PromptIds,
     /// The text that the proved ids add to the prompt; `None` if the model has no tokenizer, or made a vector.
     pub text: Option<String>,
+    /// The position from which on the ids are others than those of the expected text's encoding; `None` if there is none.
+    pub other_from: Option<usize>,
     /// Phases with their times, passes over the weights, and bits of security.
     pub report: ProveReport,
 }
@@ -165,28 +186,100 @@ impl Model {
     /// Generates an answer to a prompt, or makes the vector of a text, and proves that the model does.
     ///
     /// # Errors
-    /// As [`Model::generate`], and if no proof of this length is secure enough: then [`Model::prepare`] proves in chunks.
+    /// As [`Model::generate`], if the model gives another answer than the expected one ([`Error::Differs`]), and if no proof of this
+    /// length is secure enough: then [`Model::prepare`] proves in chunks.
     pub fn prove(&self, prompt: impl Into<Prompt>, options: &Options, progress: &dyn Progress) -> Result<Proof, Error> {
-        let prompt = self.ids(&prompt.into())?;
-        let lengths = self.lengths(&prompt, options)?;
-        let chunk = Chunk::whole(self.key.config.layers);
-        let got = security_bits(&self.key, &[chunk], lengths);
-        if got < MIN_BITS {
-            let (rows, min) = (lengths.rows, MIN_BITS);
-            return Err(ProveError::Security { rows, got, min }.into());
-        }
-        let (quantised, _) = self.planned(Task::Prove { lengths, chunk }, options.memory)?;
+        let request = ProofRequest::new(&self.key, self.tokenizer.as_ref(), &prompt.into(), options)?;
+        self.prove_within(&request, options.memory, progress)
+    }
+
+    /// Proves a request within a budget of memory, as [`Model::prove`].
+    pub(crate) fn prove_within(
+        &self,
+        request: &ProofRequest,
+        memory: Option<Budget>,
+        progress: &dyn Progress,
+    ) -> Result<Proof, Error> {
+        request.check_whole(&self.key)?;
+        let (quantised, _) = self.planned(request.task(&self.key), memory)?;
+        self.prove_with(&quantised, request, progress)
+    }
+
+    /// Proves a request with the weights as the model was opened with them ([`Model::with_choices`]).
+    ///
+    /// # Errors
+    /// As [`Model::prove`].
+    pub fn prove_request(&self, request: &ProofRequest, progress: &dyn Progress) -> Result<Proof, Error> {
+        request.check_whole(&self.key)?;
+        self.prove_with(&self.quantised, request, progress)
+    }
+
+    fn prove_with(
+        &self,
+        quantised: &QuantisedModel,
+        request: &ProofRequest,
+        progress: &dyn Progress,
+    ) -> Result<Proof, Error> {
         let prover = ProverModel {
-            quantised: &quantised,
+            quantised,
             ..self.prover()
         };
-        let report = prove_in_context(&prover, &prompt.ids, &options.generate, options.context, progress)?;
+        let clock = Instant::now();
+        let (report, other_from) = match self.compared(quantised, request, progress)? {
+            Some(followed) => {
+                let compared = clock.elapsed().as_secs_f64();
+                let statement = request.statement(followed.output);
+                let mut report = prove_statement(&prover, statement, request.context, progress)?;
+                report.phases.insert(0, (COMPARE.to_owned(), compared));
+                (report, followed.other_from)
+            }
+            None => {
+                let (prompt, options) = (&request.prompt.ids, &request.generate);
+                let report = prove_in_context(&prover, prompt, options, request.context, progress)?;
+                (report, None)
+            }
+        };
         progress.done();
+        let prompt = request.prompt.clone();
         let text = match self.key.config.generates() {
             true => self.text(&prompt.ids, &report.proof.statement.output)?,
             false => None,
         };
-        Ok(Proof { prompt, text, report })
+        Ok(Proof {
+            prompt,
+            text,
+            other_from,
+            report,
+        })
+    }
+
+    /// The output of a request that expects an answer, if the model gives it, and [`Proof::other_from`]; `None` if the request expects
+    /// none.
+    ///
+    /// # Errors
+    /// [`Error::Differs`] if the model gives another answer.
+    pub fn expected_output(
+        &self,
+        request: &ProofRequest,
+        progress: &dyn Progress,
+    ) -> Result<Option<(Vec<u32>, Option<usize>)>, Error> {
+        let followed = self.compared(&self.quantised, request, progress)?;
+        Ok(followed.map(|followed| (followed.output, followed.other_from)))
+    }
+
+    fn compared(
+        &self,
+        quantised: &QuantisedModel,
+        request: &ProofRequest,
+        progress: &dyn Progress,
+    ) -> Result<Option<Followed>, Error> {
+        let Some(sought) = &request.sought else {
+            return Ok(None);
+        };
+        progress.phase(COMPARE, Some(sought.tokens() as u64));
+        let followed = sought.follow(quantised, &request.prompt.ids, self.tokenizer.as_ref(), progress)?;
+        request.check_output(&followed.output)?;
+        Ok(Some(followed))
     }
 
     /// Begins a proof in chunks of layers in a work directory, or goes on with the same proof if it is begun there. Each chunk fits
@@ -219,16 +312,17 @@ impl Model {
         out: impl AsRef<Path>,
         progress: &dyn Progress,
     ) -> Result<(Driver, WorkDir), Error> {
-        let prompt = self.ids(&prompt.into())?;
-        let lengths = self.lengths(&prompt, options)?;
+        let request = ProofRequest::new(&self.key, self.tokenizer.as_ref(), &prompt.into(), options)?;
+        let lengths = request.lengths;
         let allowance = self.allowance(options.memory);
         let fewest = fewest_chunks(&self.key, lengths).unwrap_or(1);
         let divided = self.subject().divide(lengths, fewest, allowance.budget);
         let (layers, _) = divided.map_err(|e| allowance.refusal(e))?;
         let driver = drive(dir.as_ref())?;
+        let output = self.expected_output(&request, progress)?.map(|(output, _)| output);
         let request = Request {
-            prompt: &prompt.ids,
-            options: options.generate,
+            prompt: &request.prompt.ids,
+            options: request.options_for(output.as_deref()),
             context: options.context,
             layers,
             out: out.as_ref(),
@@ -288,12 +382,6 @@ impl Model {
     fn text(&self, prompt: &[u32], output: &[u32]) -> Result<Option<String>, Error> {
         let texts = self.tokenizer.as_ref().map(|t| t.texts(prompt, output)).transpose()?;
         Ok(texts.map(|texts| texts.output.text))
-    }
-
-    /// Lengths of the statement that answers a prompt.
-    pub(crate) fn lengths(&self, prompt: &PromptIds, options: &Options) -> Result<Lengths, Error> {
-        let tokens = self.key.config.generates().then_some(options.generate.tokens);
-        Ok(lengths(&self.key, prompt.ids.len(), tokens)?)
     }
 
     /// The weights as a task within a budget uses them, and its plan.

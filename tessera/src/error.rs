@@ -12,6 +12,7 @@ use tessera_verifier::codec::CodecError;
 use thiserror::Error as ThisError;
 
 use crate::allowance::OutOfBudget;
+use crate::expected::{AnswerError, Difference};
 use crate::given::Misplaced;
 use crate::model::LoadError;
 use crate::prompt::PromptError;
@@ -36,6 +37,12 @@ pub enum Error {
     /// The prompt cannot be used with the model.
     #[error(transparent)]
     Prompt(#[from] PromptError),
+    /// The expected answer cannot be compared with the model's.
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// The model gives another answer than the expected one. Nothing was proved.
+    #[error("{0}")]
+    Differs(Box<Difference>),
     /// Ids have no text.
     #[error(transparent)]
     Tokenizer(#[from] TokenizerError),

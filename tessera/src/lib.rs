@@ -31,8 +31,10 @@
 
 mod allowance;
 mod answer;
+pub mod batch;
 mod cancel;
 mod error;
+mod expected;
 mod fidelity;
 pub mod given;
 mod inspect;
@@ -42,20 +44,25 @@ mod open;
 pub mod plan;
 pub mod prediction;
 pub mod prompt;
+mod request;
 pub mod setup;
+mod timetable;
 pub mod work;
 
 pub use allowance::{mapped, Allowance, OutOfBudget};
 pub use answer::{lengths, Answer, Embedding, Options, Proof};
 pub use cancel::Cancel;
 pub use error::Error;
+pub use expected::{take_answer, AnswerError, Awaited, Difference, ExpectedAnswer, NamedToken};
 pub use fidelity::Fidelity;
 pub use inspect::{inspect, inspect_bytes, is_provable, subject_of, Inspected};
 pub use model::Model;
 pub use open::in_chunks;
 pub use plan::Budget;
 pub use prompt::{Prompt, PromptError, PromptIds};
+pub use request::ProofRequest;
 pub use setup::SetupOptions;
+pub use timetable::Timetable;
 
 pub use tessera_checkpoint::Checkpoint;
 pub use tessera_support::progress::{Progress, Silent};

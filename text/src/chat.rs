@@ -223,11 +223,14 @@ pub fn question(system: Option<&str>, user: &str) -> Conversation {
 /// Reads messages: a JSON list of objects with `role` and `content`. The content is a text or a list of parts; where a
 /// message has tool calls, it may be null or missing.
 pub fn messages(json: &str) -> Result<Vec<Json>, ChatError> {
+    messages_of(Json::parse(json).map_err(ChatError::Messages)?)
+}
+
+/// The same, of what is read already.
+pub fn messages_of(json: Json) -> Result<Vec<Json>, ChatError> {
     let wrong = |problem: String| Err(ChatError::Messages(problem));
-    let list = match Json::parse(json) {
-        Ok(Json::List(list)) => list,
-        Ok(_) => return wrong("not a JSON list of {\"role\", \"content\"}".to_owned()),
-        Err(problem) => return wrong(problem),
+    let Json::List(list) = json else {
+        return wrong("not a JSON list of {\"role\", \"content\"}".to_owned());
     };
     if list.is_empty() {
         return wrong("the list is empty".to_owned());
@@ -247,9 +250,13 @@ pub fn messages(json: &str) -> Result<Vec<Json>, ChatError> {
 
 /// Reads tools: a JSON list of objects that describe functions.
 pub fn tools(json: &str) -> Result<Vec<Json>, ChatError> {
-    match Json::parse(json) {
-        Ok(Json::List(list)) if list.iter().all(|tool| matches!(tool, Json::Map(_))) => Ok(list),
-        Ok(_) => Err(ChatError::Tools("not a JSON list of objects".to_owned())),
-        Err(problem) => Err(ChatError::Tools(problem)),
+    tools_of(Json::parse(json).map_err(ChatError::Tools)?)
+}
+
+/// The same, of what is read already.
+pub fn tools_of(json: Json) -> Result<Vec<Json>, ChatError> {
+    match json {
+        Json::List(list) if list.iter().all(|tool| matches!(tool, Json::Map(_))) => Ok(list),
+        _ => Err(ChatError::Tools("not a JSON list of objects".to_owned())),
     }
 }

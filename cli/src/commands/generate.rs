@@ -4,7 +4,7 @@ use serde_json::{json, Map, Value};
 use tessera::circuits::statement::{Lengths, Statement};
 use tessera::plan::Task;
 use tessera::quantised::forward::ForwardState;
-use tessera::quantised::generate::generate;
+use tessera::quantised::generate::{generate, GenerateOptions};
 use tessera::support::output::Output;
 use tessera::support::progress::Progress;
 use tessera::{lengths, Model, PromptIds};
@@ -12,7 +12,7 @@ use tessera_verdict::rows::{seconds, Rows};
 
 use super::claim::claim_of;
 use super::planned::output;
-use super::prompt::{prompt_ids, rows};
+use super::prompt::{prompt_ids, rows, tokens};
 use super::report::{memory, saturated_rows, warnings};
 use crate::args::GenerateArgs;
 use crate::printer::{peak_rss_bytes, Failure, Report};
@@ -20,15 +20,19 @@ use crate::printer::{peak_rss_bytes, Failure, Report};
 pub fn run(args: &GenerateArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let logits_out = args.logits_out.as_deref().map(output).transpose()?;
     progress.phase("open model", None);
+    let tokens = tokens(&args.prompt.source, &args.length)?;
+    let options = GenerateOptions {
+        tokens: tokens.unwrap_or(1),
+        ignore_eos: args.length.ignore_eos,
+    };
     let mut prompt = PromptIds::default();
     let (model, plan) = Model::open_within::<Failure>(&args.model, args.memory, |key, tokenizer| {
         prompt = prompt_ids(&args.prompt, key, tokenizer)?;
-        let Lengths { rows, .. } = lengths(key, prompt.ids.len(), args.length.tokens)?;
+        let Lengths { rows, .. } = lengths(key, prompt.ids.len(), tokens)?;
         let logits = logits_out.is_some();
         Ok(Task::Generate { rows, logits })
     })?;
-    progress.phase("generate", Some(args.length.options().tokens as u64));
-    let options = args.length.options();
+    progress.phase("generate", Some(options.tokens as u64));
     let generation = generate(&model.quantised, &prompt.ids, &options, |_| progress.advance(1))?;
     if let Some(out) = &logits_out {
         write_logits(&model, &prompt.ids, &generation.ids, out)?;

@@ -5,14 +5,15 @@ use std::io::{self, Read};
 use std::path::Path;
 
 use tessera::prompt::{check_encoder, check_reranker, PromptError};
+use tessera::quantised::generate::GenerateError;
 use tessera::text::chat::{self, question, Choice, Conversation};
 use tessera::text::tokenizer::Tokenizer;
 use tessera::verifier::key::ModelKey;
-use tessera::{Prompt, PromptIds};
+use tessera::{take_answer, ExpectedAnswer, Options, Prompt, PromptIds, ProofRequest};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 
-use crate::args::{Ids, PromptArgs};
+use crate::args::{AnswerArgs, Ids, LengthArgs, PromptArgs, PromptSource, ProveArgs};
 use crate::printer::Failure;
 
 /// The most bytes of a file with a prompt.
@@ -22,9 +23,17 @@ const STDIN: &str = "-";
 
 /// The ids of the prompt that the arguments give.
 pub fn prompt_ids(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<PromptIds, Failure> {
-    let source = &args.source;
-    let embeds = source.embed.is_some() || source.embed_ids.is_some();
-    let ranks = source.rank.is_some() || source.rank_ids.is_some();
+    ids_of(&args.source, &prompt(args)?, key, tokenizer)
+}
+
+/// The ids of a prompt that was read from these arguments.
+fn ids_of(
+    source: &PromptSource,
+    prompt: &Prompt,
+    key: &ModelKey,
+    tokenizer: Option<&Tokenizer>,
+) -> Result<PromptIds, Failure> {
+    let (embeds, ranks) = (source.embeds(), source.ranks());
     let checked = match (embeds, ranks) {
         (true, _) => check_encoder(key),
         (_, true) => check_reranker(key),
@@ -36,7 +45,89 @@ pub fn prompt_ids(args: &PromptArgs, key: &ModelKey, tokenizer: Option<&Tokenize
         (_, true) => " (--rank-ids)",
         _ => " (--prompt-ids)",
     };
-    encoded(&prompt(args)?, key, tokenizer, ids)
+    encoded(prompt, key, tokenizer, ids)
+}
+
+/// The tokens to generate after a prompt from these arguments; none for vectors and scores.
+pub fn tokens(source: &PromptSource, length: &LengthArgs) -> Result<Option<usize>, Failure> {
+    match (length.tokens, source.asks_for_vector()) {
+        (None, false) => Err(Failure(
+            "say how many tokens to generate at most, with --tokens N".to_owned(),
+        )),
+        (tokens, _) => Ok(tokens),
+    }
+}
+
+/// A prompt, and what is to be proved of it, as the arguments say.
+pub struct Asked<'a> {
+    source: &'a PromptSource,
+    prompt: Prompt,
+    options: Options,
+}
+
+impl<'a> Asked<'a> {
+    /// Reads the prompt, and the answer if there is one: the last message of a conversation is one if an assistant has said it.
+    pub fn read(args: &'a ProveArgs) -> Result<Self, Failure> {
+        let (source, length) = (&args.prompt.source, &args.length);
+        if reads_stdin(source) && args.answer.reads_stdin() {
+            return Err(Failure(
+                "prompt and answer cannot both come from standard input: put one into a file".to_owned(),
+            ));
+        }
+        let mut prompt = prompt(&args.prompt)?;
+        let answer = match (args.answer.read()?, take_answer(&mut prompt)?) {
+            (Some(_), Some(_)) => {
+                let problem = "the last message of --messages is an answer, too: leave one of the two out";
+                return Err(Failure(problem.to_owned()));
+            }
+            (given, said) => given.or(said.map(ExpectedAnswer::Text)),
+        };
+        let tokens = match &answer {
+            Some(_) => length.tokens.or(Some(usize::MAX)),
+            None => tokens(source, length)?,
+        };
+        let mut options = Options::at_most(tokens.unwrap_or(1));
+        options.generate.ignore_eos = length.ignore_eos;
+        (options.context, options.answer) = (args.context, answer);
+        Ok(Self {
+            source,
+            prompt,
+            options,
+        })
+    }
+
+    /// The request for the model of a key.
+    pub fn request(&self, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> Result<ProofRequest, Failure> {
+        let ids = ids_of(self.source, &self.prompt, key, tokenizer)?;
+        if !key.config.generates() && !self.source.asks_for_vector() {
+            return Err(GenerateError::Encoder.into());
+        }
+        Ok(ProofRequest::of_ids(key, tokenizer, ids, &self.options)?)
+    }
+}
+
+impl AnswerArgs {
+    fn reads_stdin(&self) -> bool {
+        self.answer.as_deref() == Some(STDIN) || is_stdin(self.answer_file.as_deref())
+    }
+
+    fn read(&self) -> Result<Option<ExpectedAnswer>, Failure> {
+        Ok(match (&self.answer, &self.answer_file, &self.answer_ids) {
+            (Some(text), ..) => Some(text_or_input(text)?.into()),
+            (_, Some(path), _) => Some(read_text(path)?.into()),
+            (.., Some(Ids(ids))) => Some(ids.clone().into()),
+            _ => None,
+        })
+    }
+}
+
+fn is_stdin(path: Option<&Path>) -> bool {
+    path == Some(Path::new(STDIN))
+}
+
+fn reads_stdin(source: &PromptSource) -> bool {
+    let files = [&source.prompt_file, &source.prompt_ids_file, &source.messages];
+    source.prompt.as_deref() == Some(STDIN) || files.into_iter().any(|file| is_stdin(file.as_deref()))
 }
 
 /// The ids of a prompt; `ids` names the option that takes ids, for models without a tokenizer.
@@ -149,19 +240,24 @@ fn read_text(path: &Path) -> Result<String, Failure> {
 
 /// A text file, or standard input.
 fn read_whole(path: &Path) -> Result<String, Failure> {
+    read_at_most(path, FILE_BYTES, "prompt")
+}
+
+/// A text file, or standard input, of so many bytes at most; `what` says for what they are too many.
+pub fn read_at_most(path: &Path, most: u64, what: &str) -> Result<String, Failure> {
     let (name, failed) = match path.to_str() {
         Some(STDIN) => ("standard input".to_owned(), "cannot read standard input".to_owned()),
         _ => (path.display().to_string(), format!("cannot read {}", path.display())),
     };
     let mut bytes = Vec::new();
     let read = match path.to_str() {
-        Some(STDIN) => io::stdin().take(FILE_BYTES + 1).read_to_end(&mut bytes),
-        _ => File::open(path).and_then(|file| file.take(FILE_BYTES + 1).read_to_end(&mut bytes)),
+        Some(STDIN) => io::stdin().take(most + 1).read_to_end(&mut bytes),
+        _ => File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)),
     };
     read.map_err(|e| Failure(format!("{failed}: {e}")))?;
-    if bytes.len() as u64 > FILE_BYTES {
+    if bytes.len() as u64 > most {
         return Err(Failure(format!(
-            "{name} has more than {FILE_BYTES} bytes, which is no prompt"
+            "{name} has more than {most} bytes, which is no {what}"
         )));
     }
     String::from_utf8(bytes).map_err(|e| {

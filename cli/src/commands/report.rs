@@ -99,6 +99,19 @@ pub(super) fn saturated_rows(rows: Rows, saturated: &Saturations) -> Rows {
     }
 }
 
+/// What clipped values mean for the text: whether the float model gives the same one. A proof does not run it, so nobody knows that here.
+pub(super) fn float_rows(rows: Rows, saturated: &Saturations, expected: bool) -> Rows {
+    let text = match (saturated.is_empty(), expected) {
+        (true, _) => return rows,
+        (_, false) => {
+            "not compared: values were clipped, and whether the float model gives the same text is not known. If you have its \
+             answer, prove --answer finds out"
+        }
+        (_, true) => "not compared: values were clipped, but the text is the answer that you gave",
+    };
+    rows.prose("float model", text)
+}
+
 #[cfg(test)]
 mod tests {
     use tessera::quantised::forward::Saturation;

@@ -8,7 +8,6 @@ use serde_json::{json, Value};
 use tessera::circuits::chunk::Chunk;
 use tessera::circuits::statement::Lengths;
 use tessera::in_chunks;
-use tessera::lengths;
 use tessera::lengths::fewest_chunks;
 use tessera::model::{key_tokenizer, read_key, Model};
 use tessera::plan::{equal_parts, Budget, Plan, Subject, Task};
@@ -26,42 +25,56 @@ use tessera_verdict::{add_context, mode};
 use super::claim::claim_of;
 use super::interrupt;
 use super::planned::{model_files, output, output_beside};
-use super::prompt::{prompt_ids, rows};
+use super::prompt::{rows, Asked};
+use super::proved::{answer_json, differs};
 use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
 use crate::printer::{peak_rss_bytes, Failure, Report};
 use crate::watch::Watch;
 use tessera::given;
-use tessera::{mapped, Allowance};
+use tessera::{mapped, Allowance, Error};
 
 /// `tessera prove --work`
-pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
+pub fn prove(
+    args: &ProveArgs,
+    dir: &Path,
+    out: &Path,
+    progress: &dyn Progress,
+    quiet: bool,
+) -> Result<Report, Failure> {
     // Who only prepares a job reports it, wherever its proof will go.
     match args.prepare {
-        true => Output::of(&args.out)?.check()?,
-        false => drop(output_beside(&args.out, model_files(&args.model))?),
+        true => Output::of(out)?.check()?,
+        false => drop(output_beside(out, model_files(&args.model))?),
     }
+    let asked = Asked::read(args)?;
     progress.phase("open model", None);
     given::model_dir(&args.model)?;
     let path = args.model.join(KEY_FILE);
     let key = read_key(&path)?;
     let tokenizer = key_tokenizer(&key, &path)?;
-    let prompt = prompt_ids(&args.prompt, &key, tokenizer.as_ref())?;
-    let lengths = lengths(&key, prompt.ids.len(), args.length.tokens)?;
+    let read = asked.request(&key, tokenizer.as_ref())?;
+    let lengths = read.lengths;
     let allowance = share(args.memory, &args.model, &args.driving);
     let subject = Subject::of_dir(&key, &args.model);
     let (layers, plan) = divide(args, &key, &subject, lengths, &allowance)?;
     let model = Model::of_key(&args.model, key, tokenizer)?.with_choices(plan.choices);
+    let (output, other_from) = match model.expected_output(&read, progress) {
+        Err(Error::Differs(difference)) => return Ok(differs(&difference)),
+        other => other?.unzip(),
+    };
+    let other_from = other_from.flatten();
     let driver = work::drive(dir)?;
     on_interrupt(dir);
     let clock = Instant::now();
+    let prompt = &read.prompt;
     let request = Request {
         prompt: &prompt.ids,
-        options: args.length.options(),
+        options: read.options_for(output.as_deref()),
         context: args.context,
         layers,
-        out: &args.out,
+        out,
     };
     let job = WorkDir::create(dir, &driver, &model, &request, progress)?;
     progress.done();
@@ -71,7 +84,8 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     };
     report.json["spelled_special_tokens"] = json!(prompt.spelled);
     report.json["prompt_notes"] = json!(prompt.notes);
-    report.text.push_str(&rows(&prompt, Rows::default()).to_string());
+    report.json["answer"] = answer_json(read.expects_answer(), other_from);
+    report.text.push_str(&rows(prompt, Rows::default()).to_string());
     Ok(report)
 }
 

@@ -12,17 +12,17 @@ use crate::support::{configured_checkpoint, done, fails, tessera, Shared, PROMPT
 
 /// The bundled model, which ends its texts with the sixth token of the shared proof, too: `generation_config.json` says
 /// so, beside the end that `config.json` names.
-struct Ending {
+pub struct Ending {
     dir: TempDir,
     /// The end token, and where it is in an output that goes on.
-    id: u64,
-    at: usize,
+    pub id: u64,
+    pub at: usize,
     /// 12 tokens, whatever they are.
-    free: Vec<Value>,
+    pub free: Vec<Value>,
 }
 
 impl Ending {
-    fn get() -> &'static Self {
+    pub fn get() -> &'static Self {
         static ENDING: OnceLock<Ending> = OnceLock::new();
         ENDING.get_or_init(|| {
             let free = Shared::get().prove["output_ids"].as_array().expect("ids").clone();
@@ -37,11 +37,11 @@ impl Ending {
         })
     }
 
-    fn model(&self) -> PathBuf {
+    pub fn model(&self) -> PathBuf {
         self.dir.path().join("model")
     }
 
-    fn command(&self, command: &str, tokens: &str, more: &[&str]) -> Vec<std::ffi::OsString> {
+    pub fn command(&self, command: &str, tokens: &str, more: &[&str]) -> Vec<std::ffi::OsString> {
         let mut args = args![command, "--model", self.model(), "--prompt", PROMPT, "--tokens", tokens];
         args.extend(more.iter().map(Into::into));
         args

@@ -1,5 +1,7 @@
 //! The binary from the outside: what it prints, its exit status, and what it leaves on disk.
 
+mod answers;
+mod batches;
 mod chain;
 mod chat;
 mod commands;
@@ -11,6 +13,7 @@ mod limits;
 mod mistakes;
 mod outputs;
 mod prompts;
+mod proved;
 mod rank;
 mod recipe;
 mod shown;

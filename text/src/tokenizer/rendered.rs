@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokenizers::AddedToken;
 
+use super::guard::{guarded, time_for};
 use super::{Tokenizer, TokenizerError};
 
 /// Names of special tokens by their first character, the longest first.
@@ -46,6 +47,16 @@ struct Found<'a> {
 }
 
 impl Tokenizer {
+    /// The ids of a text that stands inside of another: no token goes around it, and special tokens that it spells stay text.
+    ///
+    /// # Errors
+    /// If the text is too long, or cannot be encoded.
+    pub fn encode_inside(&self, text: &str) -> Result<Vec<u32>, TokenizerError> {
+        let (this, text) = (self.clone(), text.to_owned());
+        let time = time_for(text.len());
+        guarded(time, move || this.encode_rendered(&text, &[(0, text.len())]))?.map(|(ids, _)| ids)
+    }
+
     /// The ids of a rendered text, without any that the tokenizer adds by itself, and the special tokens that messages
     /// spell in it. `user` are the ranges of bytes that came from messages, ascending.
     pub(crate) fn encode_rendered(

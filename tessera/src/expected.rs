@@ -1,0 +1,505 @@
+//! Answers that exist already: whether the model gives exactly the same ones, which is found out before anything is proved.
+
+mod error;
+
+use std::fmt::{self, Display, Formatter};
+
+use tessera_circuits::model::ModelConfig;
+use tessera_circuits::semantics::arg_max;
+use tessera_model::forward::{ForwardError, ForwardState};
+use tessera_model::generate::GenerateOptions;
+use tessera_model::QuantisedModel;
+use tessera_support::progress::Progress;
+use tessera_text::chat::Json;
+use tessera_text::shown::{Piece, Texts};
+use tessera_text::tokenizer::Tokenizer;
+use tessera_verdict::shown;
+
+pub use self::error::AnswerError;
+
+use crate::prompt::Prompt;
+use crate::Error;
+
+/// Tokens of the answer that pass through the model at once.
+const BLOCK: usize = 64;
+/// The most characters that are named as unknown.
+const NAMED: usize = 5;
+
+/// An answer that somebody has given already, for example a service, and that a proof has to be about.
+///
+/// The answer is complete: after it the model has to end the text. It is cut only if it has as many tokens as the options allow
+/// ([`Options::generate`](crate::Options::generate)) or as fit the context.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ExpectedAnswer {
+    /// What the answer reads like. Special tokens are not part of a text, and two lists of ids that read alike are the same answer.
+    Text(String),
+    /// The token ids of the answer, with or without the one that ends the text.
+    Ids(Vec<u32>),
+}
+
+impl From<&str> for ExpectedAnswer {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for ExpectedAnswer {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<Vec<u32>> for ExpectedAnswer {
+    fn from(ids: Vec<u32>) -> Self {
+        Self::Ids(ids)
+    }
+}
+
+impl From<&[u32]> for ExpectedAnswer {
+    fn from(ids: &[u32]) -> Self {
+        Self::Ids(ids.to_vec())
+    }
+}
+
+/// Takes the answer off a conversation that ends with one: the text of its last message, if an assistant has said that.
+///
+/// # Errors
+/// If the message has more than a text, because how a model says that depends on its template.
+pub fn take_answer(prompt: &mut Prompt) -> Result<Option<String>, AnswerError> {
+    let Prompt::Chat { conversation, .. } = prompt else {
+        return Ok(None);
+    };
+    let is_answer = |message: &&Json| message.field("role") == Some(&Json::Text("assistant".to_owned()));
+    let Some(message) = conversation.messages.last().filter(is_answer) else {
+        return Ok(None);
+    };
+    let text = spoken(message).map_err(AnswerError::Message)?;
+    conversation.messages.pop();
+    match conversation.messages.is_empty() {
+        true => Err(AnswerError::Message("nobody has asked for it".to_owned())),
+        false => Ok(Some(text)),
+    }
+}
+
+/// The text of a message that has nothing else.
+fn spoken(message: &Json) -> Result<String, String> {
+    let Json::Map(fields) = message else {
+        return Err("it is no message".to_owned());
+    };
+    let other =
+        |(name, value): &&(String, Json)| !["role", "content", "name"].contains(&&**name) && *value != Json::Null;
+    if let Some((name, _)) = fields.iter().find(other) {
+        return Err(format!("it has {name:?} beside its text"));
+    }
+    let part = |part: &Json| match (part.field("type"), part.field("text")) {
+        (Some(Json::Text(kind)), Some(Json::Text(text))) if kind == "text" => Some(text.clone()),
+        _ => None,
+    };
+    let text = match message.field("content") {
+        Some(Json::Text(text)) => Some(text.clone()),
+        Some(Json::List(parts)) => parts.iter().map(part).collect(),
+        _ => None,
+    };
+    text.ok_or_else(|| "its content is no text".to_owned())
+}
+
+/// A token with its text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedToken {
+    /// The token's id.
+    pub id: u32,
+    /// What the token reads like after the tokens before it, or its name if it is a special one; `None` if nothing is known of it.
+    pub text: Option<String>,
+}
+
+impl Display for NamedToken {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match &self.text {
+            Some(text) => write!(f, "{} (id {})", shown::quoted(text), self.id),
+            None => write!(f, "id {}", self.id),
+        }
+    }
+}
+
+/// What was expected of the model at some position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Awaited {
+    /// This token.
+    Token(NamedToken),
+    /// Any token that ends a text.
+    End,
+    /// Tokens that read like the beginning of this text.
+    Text(String),
+}
+
+/// Where the model's own answer differs from the expected one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Difference {
+    /// The position in the answer, counted from 0: all tokens before it agree.
+    pub position: usize,
+    /// How the expected answer goes on.
+    pub expected: Awaited,
+    /// How the model goes on.
+    pub model: NamedToken,
+    /// How much more likely the model finds its own token than the expected one: the difference of their log-probabilities, in nats.
+    /// It is 0 on a tie, which the lower id wins. `None` if no single token was expected.
+    pub margin_nats: Option<f64>,
+}
+
+impl Display for Difference {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "differs at token {} (counted from 0): the answer ", self.position)?;
+        match &self.expected {
+            Awaited::Token(token) => write!(f, "has {token}")?,
+            Awaited::End => f.write_str("ends")?,
+            Awaited::Text(text) => write!(f, "goes on with {}", shown::quoted(text))?,
+        }
+        write!(f, ", the model says {}", self.model)?;
+        match (self.margin_nats, &self.expected) {
+            (Some(margin), Awaited::End) => write!(f, ", which it prefers to an end by {margin:.3} nats")?,
+            (Some(margin), _) => write!(f, ", which it prefers by {margin:.3} nats")?,
+            (None, _) => {}
+        }
+        match self.only_blank() {
+            true => f.write_str("; the model's answer begins with white space, which services often remove"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Difference {
+    /// Whether the model begins with white space and the answer does not.
+    fn only_blank(&self) -> bool {
+        let blank = |text: &Option<String>| text.as_ref().is_some_and(|text| text.starts_with(char::is_whitespace));
+        let expected = match &self.expected {
+            Awaited::Token(token) => blank(&token.text),
+            Awaited::Text(text) => text.starts_with(char::is_whitespace),
+            Awaited::End => true,
+        };
+        self.position == 0 && blank(&self.model.text) && !expected
+    }
+}
+
+/// An expected answer as the tokens that the model should give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Sought {
+    /// The ids; of a text its encoding, or nothing if no encoding reads like it.
+    ids: Vec<u32>,
+    /// What the answer reads like, if ids do not matter.
+    text: Option<String>,
+    /// Whether the model has to end the text after it.
+    end: bool,
+    /// Whether only the beginning of the text's encoding is in `ids`, because there is room for no more. The model may say the text in
+    /// fewer tokens.
+    cut: bool,
+    /// The most tokens.
+    most: usize,
+}
+
+/// A model's own answer that is the expected one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Followed {
+    /// The ids, with the one that ends the text.
+    pub output: Vec<u32>,
+    /// The position from which on the ids are others than those of the text's encoding.
+    pub other_from: Option<usize>,
+}
+
+impl Sought {
+    /// The tokens of an answer after a prompt.
+    pub fn new(
+        answer: &ExpectedAnswer,
+        prompt: &[u32],
+        options: &GenerateOptions,
+        config: &ModelConfig,
+        tokenizer: Option<&Tokenizer>,
+    ) -> Result<Self, AnswerError> {
+        let (mut ids, text) = match answer {
+            ExpectedAnswer::Ids(ids) => (ids.clone(), None),
+            ExpectedAnswer::Text(_) if options.ignore_eos => return Err(AnswerError::NoEnds),
+            ExpectedAnswer::Text(text) => {
+                let tokenizer = tokenizer.ok_or(AnswerError::NoTokenizer)?;
+                (encoding(tokenizer, prompt, text)?, Some(text.clone()))
+            }
+        };
+        let vocab = config.vocab;
+        if let Some(position) = ids.iter().position(|id| *id as usize >= vocab) {
+            let id = ids[position];
+            return Err(AnswerError::UnknownId { id, position, vocab });
+        }
+        let ends = |id: &u32| !options.ignore_eos && config.eos.contains(id);
+        if let Some(position) = ids.iter().rev().skip(1).rev().position(ends) {
+            let id = ids[position];
+            return Err(AnswerError::GoesOn { id, position });
+        }
+        let (answer, tokens) = (ids.len(), options.tokens);
+        // The last token is not run, so prompt and answer may exceed the context by one.
+        let (prompt, context) = (prompt.len(), config.context);
+        let room = (context + 1).saturating_sub(prompt);
+        let most = tokens.min(room);
+        match text {
+            Some(_) => ids.truncate(most),
+            None if answer > tokens => return Err(AnswerError::TooLong { answer, tokens }),
+            None if answer > room => {
+                return Err(AnswerError::Context {
+                    prompt,
+                    answer,
+                    context,
+                })
+            }
+            None => {}
+        }
+        let never = options.ignore_eos || config.eos.is_empty();
+        let end = !never && answer < most && !ids.last().is_some_and(ends);
+        let cut = answer > most;
+        match answer == 0 && never && text.as_ref().is_none_or(String::is_empty) {
+            true => Err(AnswerError::Empty),
+            false => Ok(Self {
+                ids,
+                text,
+                end,
+                cut,
+                most,
+            }),
+        }
+    }
+
+    /// Tokens of the answer and its end; the most that there can be if no encoding reads like the text.
+    pub fn tokens(&self) -> usize {
+        let ids = match (&self.text, self.ids.is_empty()) {
+            (Some(text), true) => text.len(),
+            _ => self.ids.len(),
+        };
+        (ids + usize::from(self.end)).min(self.most)
+    }
+
+    /// Whether an output that the model is known to generate is this answer.
+    pub fn is(&self, output: &[u32], prompt: &[u32], config: &ModelConfig, tokenizer: Option<&Tokenizer>) -> bool {
+        let ended = output.split_last().filter(|(last, _)| config.eos.contains(last));
+        match (&self.text, tokenizer) {
+            (Some(text), Some(tokenizer)) => {
+                let (said, complete) = match ended {
+                    Some((_, said)) => (said, true),
+                    None => (output, output.len() == self.most || config.eos.is_empty()),
+                };
+                let reads = |texts: Texts| texts.output.text == *text;
+                complete && tokenizer.texts(prompt, said).is_ok_and(reads)
+            }
+            _ if self.end => ended.is_some_and(|(_, said)| said == self.ids),
+            _ => output == self.ids,
+        }
+    }
+
+    /// Lets the model answer as long as it answers as expected. Ids are compared in few passes, because the model is given what it
+    /// should say; a model that goes another way may still say the same text in other tokens.
+    pub fn follow(
+        &self,
+        model: &QuantisedModel,
+        prompt: &[u32],
+        tokenizer: Option<&Tokenizer>,
+        progress: &dyn Progress,
+    ) -> Result<Followed, Error> {
+        let (agreed, logits) = self.agreed(model, prompt, progress)?;
+        let Some(logits) = logits else {
+            if self.cut {
+                return Err(AnswerError::CutOff { tokens: self.most }.into());
+            }
+            let (output, other_from) = (self.ids.clone(), None);
+            return Ok(Followed { output, other_from });
+        };
+        let model_id = arg_max(&logits) as u32;
+        if agreed == self.ids.len() && self.end && model.config.eos.contains(&model_id) {
+            let output = [&self.ids[..], &[model_id]].concat();
+            return Ok(Followed {
+                output,
+                other_from: None,
+            });
+        }
+        let said = [prompt, &self.ids[..agreed]].concat();
+        let differs = || {
+            let expected = match self.ids.get(agreed) {
+                Some(id) => Awaited::Token(named(tokenizer, &said, *id)),
+                None if self.end && !self.ids.is_empty() => Awaited::End,
+                None => match &self.text {
+                    Some(text) if !text.is_empty() => Awaited::Text(text.clone()),
+                    _ => Awaited::End,
+                },
+            };
+            Difference {
+                position: agreed,
+                margin_nats: margin(model, &logits, &expected),
+                expected,
+                model: named(tokenizer, &said, model_id),
+            }
+        };
+        let other = match (&self.text, tokenizer) {
+            (Some(text), Some(tokenizer)) => {
+                let first = (self.ids[..agreed].to_vec(), model_id);
+                self.in_other_tokens(model, prompt, first, (text, tokenizer), progress)?
+            }
+            _ => Err(None),
+        };
+        match other {
+            Ok(output) => Ok(Followed {
+                output,
+                other_from: Some(agreed),
+            }),
+            // Where nothing encodes to the text, the first token that reads otherwise is the one that differs.
+            Err(Some(other)) if self.ids.is_empty() && matches!(other.expected, Awaited::Text(_)) => {
+                Err(Error::Differs(Box::new(other)))
+            }
+            Err(_) => Err(Error::Differs(Box::new(differs()))),
+        }
+    }
+
+    /// How many of the ids are the model's own, and the logits of the next token; none if all are, and nothing has to follow.
+    fn agreed(
+        &self,
+        model: &QuantisedModel,
+        prompt: &[u32],
+        progress: &dyn Progress,
+    ) -> Result<(usize, Option<Vec<i16>>), ForwardError> {
+        let (ids, mut at) = (&self.ids[..], 0);
+        // The last token is run only if something has to follow it.
+        let run = ids.len() - usize::from(!self.end && !ids.is_empty());
+        let mut state = ForwardState::new(model);
+        let mut logits = state.run_last(prompt)?;
+        loop {
+            let matches = ids.get(at).is_some_and(|id| *id == arg_max(&logits) as u32);
+            if matches && at == run {
+                return Ok((ids.len(), None));
+            }
+            if !matches {
+                return Ok((at, Some(logits)));
+            }
+            let block = &ids[at..run.min(at + BLOCK)];
+            let all = state.run(block, None)?;
+            progress.advance(block.len() as u64);
+            for row in all.chunks_exact(model.config.vocab) {
+                at += 1;
+                logits = row.to_vec();
+                if ids.get(at).is_none_or(|id| *id != arg_max(&logits) as u32) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Goes on token by token from where the model leaves the encoding of a text: the output if it reads like the text, or else where
+    /// it does not.
+    fn in_other_tokens(
+        &self,
+        model: &QuantisedModel,
+        prompt: &[u32],
+        (mut output, mut next): (Vec<u32>, u32),
+        (text, tokenizer): (&str, &Tokenizer),
+        progress: &dyn Progress,
+    ) -> Result<Result<Vec<u32>, Option<Difference>>, Error> {
+        let read = |output: &[u32]| Ok::<_, Error>(tokenizer.texts(prompt, output)?.output.text);
+        let (eos, mut state) = (&model.config.eos, ForwardState::new(model));
+        let mut before = read(&output)?;
+        loop {
+            let differs = |output: &[u32], before: &str| {
+                let rest = text.strip_prefix(before).unwrap_or_default();
+                let said = [prompt, output].concat();
+                Some(Difference {
+                    position: output.len(),
+                    expected: match rest {
+                        "" => Awaited::End,
+                        rest => Awaited::Text(rest.to_owned()),
+                    },
+                    model: named(Some(tokenizer), &said, next),
+                    margin_nats: None,
+                })
+            };
+            if eos.contains(&next) {
+                return Ok(match before == text {
+                    true => Ok([&output[..], &[next]].concat()),
+                    false => Err(differs(&output, &before)),
+                });
+            }
+            let longer = [&output[..], &[next]].concat();
+            let said = read(&longer)?;
+            let last = longer.len() == self.most;
+            if said == text && (last || eos.is_empty()) {
+                return Ok(Ok(longer));
+            }
+            if !begins(text, &said) {
+                return Ok(Err(differs(&output, &before)));
+            }
+            if last {
+                return Err(AnswerError::CutOff { tokens: self.most }.into());
+            }
+            let logits = match state.rows() {
+                0 => state.run_last(&[prompt, &longer].concat())?,
+                _ => state.run_last(&[next])?,
+            };
+            progress.advance(1);
+            (output, before, next) = (longer, said, arg_max(&logits) as u32);
+        }
+    }
+}
+
+/// Whether a text can begin like this. Bytes that are no character yet are shown as replacement characters.
+fn begins(text: &str, said: &str) -> bool {
+    text.starts_with(said) || text.starts_with(said.trim_end_matches(char::REPLACEMENT_CHARACTER))
+}
+
+/// The ids of a text that goes on after a prompt, or none if there are none that read like it there.
+fn encoding(tokenizer: &Tokenizer, prompt: &[u32], text: &str) -> Result<Vec<u32>, AnswerError> {
+    if text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let plain = tokenizer.encode_inside(text)?;
+    // Some tokenizers put a space before every text, but not behind a line end.
+    let line = tokenizer.encode_inside("\n")?;
+    let behind = tokenizer.encode_inside(&format!("\n{text}"))?;
+    let behind = behind.strip_prefix(&line[..]).map(<[u32]>::to_vec);
+    for ids in [Some(plain), behind].into_iter().flatten() {
+        if tokenizer.texts(prompt, &ids)?.output.text == text {
+            return Ok(ids);
+        }
+    }
+    let mut characters: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
+    characters.sort_unstable();
+    characters.dedup();
+    let mut unknown = String::new();
+    for character in characters {
+        let ids = tokenizer.encode_inside(character.encode_utf8(&mut [0; 4]))?;
+        if !tokenizer.decode(&ids, true)?.contains(character) {
+            unknown.push(character);
+        }
+        if unknown.chars().count() == NAMED {
+            break;
+        }
+    }
+    match unknown.is_empty() {
+        true => Ok(Vec::new()),
+        false => Err(AnswerError::UnknownCharacters { characters: unknown }),
+    }
+}
+
+/// A token as it reads behind others.
+fn named(tokenizer: Option<&Tokenizer>, before: &[u32], id: u32) -> NamedToken {
+    let pieces = tokenizer.and_then(|tokenizer| tokenizer.texts(before, &[id]).ok());
+    let text = pieces.and_then(|texts| match texts.output.pieces.into_iter().next()? {
+        Piece::Text(text) => Some(text),
+        Piece::Special { name, .. } => name,
+    });
+    NamedToken { id, text }
+}
+
+/// By how much a model prefers its own token to the expected one.
+fn margin(model: &QuantisedModel, logits: &[i16], expected: &Awaited) -> Option<f64> {
+    let of = |id: &u32| logits.get(*id as usize).copied();
+    let other = match expected {
+        Awaited::Token(token) => of(&token.id)?,
+        Awaited::End => model.config.eos.iter().filter_map(of).max()?,
+        Awaited::Text(_) => return None,
+    };
+    let most = logits.iter().copied().max()?;
+    let unit = f64::from(-model.params.logit_bits).exp2();
+    Some((f64::from(most) - f64::from(other)) * unit)
+}

@@ -1,0 +1,147 @@
+//! Requests for proofs, with everything that is known of them before the model runs.
+
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::ModelConfig;
+use tessera_circuits::statement::{Lengths, Statement};
+use tessera_model::generate::{GenerateError, GenerateOptions};
+use tessera_prover::ProveError;
+use tessera_text::tokenizer::Tokenizer;
+use tessera_verifier::context::Context;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::policy::MIN_BITS;
+
+use crate::answer::{lengths, Options};
+use crate::expected::{AnswerError, Sought};
+use crate::plan::Task;
+use crate::prompt::{Prompt, PromptIds};
+use crate::Error;
+
+/// A request for a proof, read with a key: its ids, and how long the statement gets at most.
+#[derive(Clone, Debug)]
+pub struct ProofRequest {
+    /// The prompt's ids, and notes about them.
+    pub prompt: PromptIds,
+    /// How much to generate.
+    pub generate: GenerateOptions,
+    /// The context that the proof is tied to.
+    pub context: Option<Context>,
+    /// The most token rows and output tokens.
+    pub lengths: Lengths,
+    pub(crate) sought: Option<Sought>,
+}
+
+impl ProofRequest {
+    /// Reads a request for the model of a key, with the tokenizer of that key.
+    ///
+    /// # Errors
+    /// If the prompt or the expected answer cannot be used with the model, or if its context has no room for them.
+    pub fn new(
+        key: &ModelKey,
+        tokenizer: Option<&Tokenizer>,
+        prompt: &Prompt,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let prompt = prompt.ids(key, tokenizer)?;
+        Self::of_ids(key, tokenizer, prompt, options)
+    }
+
+    /// Reads a request about a prompt whose ids are known.
+    ///
+    /// # Errors
+    /// As [`ProofRequest::new`].
+    pub fn of_ids(
+        key: &ModelKey,
+        tokenizer: Option<&Tokenizer>,
+        prompt: PromptIds,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        let (config, generate) = (&key.config, options.generate);
+        let sought = match &options.answer {
+            Some(_) if !config.generates() => return Err(GenerateError::Encoder.into()),
+            Some(answer) => Some(Sought::new(answer, &prompt.ids, &generate, config, tokenizer)?),
+            None => None,
+        };
+        let tokens = sought.as_ref().map_or(generate.tokens, Sought::tokens);
+        Ok(Self {
+            lengths: lengths(key, prompt.ids.len(), config.generates().then_some(tokens))?,
+            context: options.context,
+            prompt,
+            generate,
+            sought,
+        })
+    }
+
+    /// Refuses a request whose proof in one piece no verifier accepts.
+    ///
+    /// # Errors
+    /// If it has too few bits of security.
+    pub fn check_whole(&self, key: &ModelKey) -> Result<(), ProveError> {
+        let got = security_bits(key, &[Chunk::whole(key.config.layers)], self.lengths);
+        let (rows, min) = (self.lengths.rows, MIN_BITS);
+        match got < min {
+            true => Err(ProveError::Security { rows, got, min }),
+            false => Ok(()),
+        }
+    }
+
+    /// The task of a proof in one piece.
+    pub fn task(&self, key: &ModelKey) -> Task {
+        Task::Prove {
+            lengths: self.lengths,
+            chunk: Chunk::whole(key.config.layers),
+        }
+    }
+
+    /// Whether the proof has to be about a given answer.
+    pub const fn expects_answer(&self) -> bool {
+        self.sought.is_some()
+    }
+
+    /// How to generate an output that was compared with the expected answer; without one, what the request says.
+    pub fn options_for(&self, output: Option<&[u32]>) -> GenerateOptions {
+        GenerateOptions {
+            tokens: output.map_or(self.generate.tokens, <[u32]>::len),
+            ..self.generate
+        }
+    }
+
+    /// Whether a statement that is proved is what the request asks for. Decoding is greedy, so there is one output of a length.
+    pub(crate) fn is_answered_by(&self, statement: &Statement, key: &ModelKey, tokenizer: Option<&Tokenizer>) -> bool {
+        let (config, output) = (&key.config, &statement.output);
+        if statement.prompt != self.prompt.ids || !config.generates() {
+            return statement.prompt == self.prompt.ids;
+        }
+        if let Some(sought) = &self.sought {
+            return sought.is(output, &statement.prompt, config, tokenizer);
+        }
+        let tokens = self.generate.tokens;
+        let ends = |id: &u32| !self.generate.ignore_eos && config.eos.contains(id);
+        match output.split_last() {
+            Some((last, before)) if !before.iter().any(ends) => {
+                output.len() == tokens || output.len() < tokens && ends(last)
+            }
+            _ => false,
+        }
+    }
+
+    pub(crate) fn statement(&self, output: Vec<u32>) -> Statement {
+        Statement {
+            prompt: self.prompt.ids.clone(),
+            output,
+        }
+    }
+
+    /// Refuses an output that needs a larger proof than was planned.
+    pub(crate) fn check_output(&self, output: &[u32]) -> Result<(), AnswerError> {
+        let rows = (self.prompt.ids.len() + output.len()).saturating_sub(1);
+        let larger = ModelConfig::token_log(rows) > ModelConfig::token_log(self.lengths.rows);
+        match larger {
+            true => Err(AnswerError::OtherTokens {
+                planned: self.lengths.outputs,
+                got: output.len(),
+            }),
+            false => Ok(()),
+        }
+    }
+}
