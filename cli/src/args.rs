@@ -3,7 +3,9 @@
 mod chain;
 mod chat;
 mod embed;
+mod program;
 mod rank;
+mod report;
 mod shapes;
 
 use std::path::PathBuf;
@@ -19,7 +21,9 @@ use tessera::verifier::suite::Suite;
 pub use chain::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 pub use chat::ChatArgs;
 pub use embed::EmbedArgs;
+pub use program::{CompletionsArgs, ManArgs};
 pub use rank::RankArgs;
+pub use report::ReportArgs;
 pub use shapes::ShapeArg;
 use tessera::verifier::context::Context;
 pub use tessera_verdict::expected::Ids;
@@ -29,7 +33,7 @@ pub use tessera_verdict::expected::Ids;
 /// Exit status: 0 done or proof accepted, 1 proof rejected (malformed included), 2 could not be done or
 /// decided (file not found, unreadable model, wrong usage).
 #[derive(Debug, Parser)]
-#[command(name = "tessera", version, max_term_width = 100)]
+#[command(name = "tessera", version, long_version = crate::version::long(), max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub global: GlobalArgs,
@@ -75,6 +79,8 @@ pub enum Command {
     Compose(ComposeArgs),
     /// Check a proof: needs the model key, but neither weights nor prover
     Verify(VerifyArgs),
+    /// Check a proof, and write the verdict as a page to read, print and hand on
+    Report(ReportArgs),
     /// Make plans and calls for contracts that verify proofs
     Chain(ChainArgs),
     /// Say what a checkpoint, model directory, model key or proof is, and what it would cost
@@ -91,6 +97,10 @@ pub enum Command {
     Synth(SynthArgs),
     /// Measure what set-up, proofs and verification cost for models of public dimensions
     Bench(BenchArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    Man(ManArgs),
 }
 
 /// Names of the quantisation strategies.

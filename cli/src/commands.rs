@@ -10,8 +10,10 @@ mod generate;
 mod inspect;
 mod interrupt;
 mod key;
+mod page;
 mod planned;
 mod predict;
+mod program;
 mod prompt;
 mod prove;
 mod rank;
@@ -41,6 +43,7 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Setup(args) => setup::run(args, progress),
         Command::Prove(args) => prove::run(args, progress, quiet),
         Command::Verify(args) => verify::run(args),
+        Command::Report(args) => page::run(args),
         Command::Chain(args) => chain::run(args),
         Command::Inspect(args) => inspect::run(args, progress),
         Command::Fidelity(args) => fidelity::run(args, progress),
@@ -49,6 +52,8 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
         Command::Generate(args) => generate::run(args, progress),
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),
+        Command::Completions(args) => program::completions(args),
+        Command::Man(args) => program::man(args),
     }
 }
 
@@ -56,6 +61,7 @@ pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Re
 pub fn names(command: &Command) -> Vec<&Path> {
     match command {
         Command::Verify(args) => vec![&args.key, &args.proof],
+        Command::Report(args) => vec![&args.key, &args.proof],
         Command::Inspect(args) => vec![&args.path],
         _ => Vec::new(),
     }

@@ -191,7 +191,7 @@ fn recipe_json(key: &ModelKey, recipe: &Recipe) -> Value {
 }
 
 /// The recipe of a key for people.
-fn recipe_rows(rows: Rows, key: &ModelKey, recipe: &Recipe) -> Rows {
+pub(crate) fn recipe_rows(rows: Rows, key: &ModelKey, recipe: &Recipe) -> Rows {
     let rows = rows
         .row(
             "recipe",
