@@ -6,14 +6,21 @@ use std::process::Command;
 fn main() {
     println!("cargo:rerun-if-changed=src");
     println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rustc-env=TESSERA_COMMIT={}", commit().unwrap_or_else(|| "commit unknown".to_owned()));
+    println!(
+        "cargo:rustc-env=TESSERA_COMMIT={}",
+        commit().unwrap_or_else(|| "commit unknown".to_owned())
+    );
 }
 
 /// The commit of the checkout, or of the package that cargo made of one; `None` outside of both, and without git.
 fn commit() -> Option<String> {
     // In a package, cargo has written down where it came from. A checkout around it is another one.
     let packaged = std::fs::read_to_string(".cargo_vcs_info.json");
-    if let Some(digest) = packaged.ok().as_deref().and_then(|json| json.split('"').find(|part| is_digest(part))) {
+    if let Some(digest) = packaged
+        .ok()
+        .as_deref()
+        .and_then(|json| json.split('"').find(|part| is_digest(part)))
+    {
         return Some(format!("commit {}", digest.get(..12)?));
     }
     // The program of another repository that only happens to lie around this folder is not ours.

@@ -376,6 +376,9 @@ pub struct ResumeArgs {
 pub struct StatusArgs {
     /// Work directory
     pub dir: PathBuf,
+    /// Look again every second until all chunks are proved: on a terminal in place, otherwise with a line for each change
+    #[arg(long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Args)]
@@ -492,9 +495,12 @@ pub struct InspectArgs {
     /// Strategy that a checkpoint would be quantised with [default: as setup]
     #[arg(long, value_enum)]
     pub strategy: Option<StrategyArg>,
+    /// Hash that a checkpoint would be committed to with [default: as setup]
+    #[arg(long, value_enum)]
+    pub hash: Option<HashArg>,
     /// Make the model of a key again from this checkpoint, by the recipe in the key, and say which parts agree. Takes
     /// as long as setup; exit status 1 if the model is another one
-    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "strategy")]
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with_all = ["strategy", "hash"])]
     pub against: Option<PathBuf>,
     /// The calibration text of the key, if it was not a bundled one
     #[arg(long, value_name = "FILE", requires = "against")]
@@ -552,6 +558,9 @@ pub struct BenchArgs {
     /// Write the JSON report to this file, too
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Draw the times of all proofs, phase by phase, as a picture (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     /// Keep checkpoints and model directories here, and use those that are there
     /// [default: a temporary directory]
     #[arg(long, value_name = "DIR")]

@@ -21,6 +21,7 @@ mod recipe;
 mod report;
 mod security;
 mod setup;
+mod status;
 mod synth;
 mod verify;
 mod work;
@@ -36,7 +37,7 @@ use crate::printer::{Failure, Report};
 pub fn run(command: &Command, progress: &dyn Progress, quiet: bool) -> Result<Report, Failure> {
     match command {
         Command::Resume(args) => work::resume(args, progress, quiet),
-        Command::Status(args) => work::status(args),
+        Command::Status(args) => status::run(args, quiet),
         Command::ProveChunk(args) => work::prove_chunk(args, progress),
         Command::Compose(args) => work::compose(args, progress),
         Command::Demo(args) => demo::run(args, progress),

@@ -51,7 +51,7 @@ pub use answer::{lengths, Answer, Embedding, Options, Proof};
 pub use cancel::Cancel;
 pub use error::Error;
 pub use fidelity::Fidelity;
-pub use inspect::{inspect, inspect_bytes, is_provable, subject_of, Inspected};
+pub use inspect::{expected_key_of, inspect, inspect_bytes, is_supported, Inspected};
 pub use model::Model;
 pub use open::in_chunks;
 pub use page::{page, ProofPage};

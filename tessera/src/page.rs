@@ -13,7 +13,6 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::verify::verify_bytes;
 
 use crate::model::{claim_of, read_tokenizer};
-use crate::plan::Subject;
 use crate::prediction::{keeps_codeword, Prediction};
 
 /// The verdict on a proof, and the page that shows it.
@@ -54,11 +53,17 @@ pub fn page(key_file: &File<'_>, proof_file: &File<'_>, made_by: &str) -> Result
         Err(_) => Ok(None),
     };
     let shown = tokenizer.as_ref().map(Option::as_ref).map_err(Clone::clone);
-    let verdict = Verdict::new(id, proof_file.bytes.len(), found, |statement| claim_of(statement, &key, shown));
+    let verdict = Verdict::new(id, proof_file.bytes.len(), found, |statement| {
+        claim_of(statement, &key, shown)
+    });
     let verdict = verdict.because(mistaken(proof_file.name, proof_file.bytes));
     let proved = verdict.proved().map(|proved| proved.statement());
     let turns = proved.and_then(|statement| turns(&key, tokenizer.ok()?.as_ref()?, &statement.prompt));
-    let costs = costs(&key, proved.map(|statement| statement.rows() + usize::from(key.config.generates())), time);
+    let costs = costs(
+        &key,
+        proved.map(|statement| statement.rows() + usize::from(key.config.generates())),
+        time,
+    );
     let page = Page {
         verdict: &verdict,
         key: (&key, &recipe),
@@ -85,8 +90,7 @@ fn turns(key: &ModelKey, tokenizer: &Tokenizer, prompt: &[u32]) -> Option<Vec<Tu
 fn costs(key: &ModelKey, tokens: Option<usize>, time: f64) -> Rows {
     let rows = Rows::default().row("verification", format!("{}, with reading the key", seconds(time)));
     let Some(tokens) = tokens else { return rows };
-    let subject = Subject::of_key(key, keeps_codeword(&key.config));
-    let predicted = Prediction::new(&subject, tokens);
+    let predicted = Prediction::new(key, keeps_codeword(&key.config), tokens);
     rows.row(
         "proving",
         format!(

@@ -97,7 +97,9 @@ impl ChatTemplate {
     /// The prompt that asks for an answer to the conversation.
     pub fn prompt(&self, conversation: &Conversation, tokenizer: &Tokenizer) -> Result<ChatPrompt, ChatError> {
         let (this, conversation, tokenizer) = (self.clone(), conversation.clone(), tokenizer.clone());
-        guarded(TIME, move || this.prompt_at(conversation, &tokenizer, jinja::time::now()))?
+        guarded(TIME, move || {
+            this.prompt_at(conversation, &tokenizer, jinja::time::now())
+        })?
     }
 
     /// The prompt that the template makes at a time, in seconds from 1970, without a guard.

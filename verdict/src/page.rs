@@ -65,7 +65,9 @@ impl Page<'_> {
         html.raw("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
         html.raw("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-");
         html.text(&base64(&Sha256::digest(STYLE)));
-        html.raw("'; base-uri 'none'; form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<title>");
+        html.raw(
+            "'; base-uri 'none'; form-action 'none'\">\n<meta name=\"referrer\" content=\"no-referrer\">\n<title>",
+        );
         html.text(self.word());
         html.raw(": a Tessera proof</title>\n<style>");
         html.raw(STYLE);
@@ -115,12 +117,17 @@ impl Page<'_> {
                 };
                 rows.maybe("context", proved.context())
                     .row("mode", mode_text(proved.chunks()))
-                    .row("security", format!("{:.1} bits, proven (unique decoding)", proved.security_bits()))
+                    .row(
+                        "security",
+                        format!("{:.1} bits, proven (unique decoding)", proved.security_bits()),
+                    )
             }
             Outcome::Rejected { proved, .. } => {
                 html.paragraph(match proved {
                     Some(_) => "The proof is valid, but it is about something else than what was expected.",
-                    None => "Nothing is proved. Do not rely on this file, and do not rely on an answer that came with it.",
+                    None => {
+                        "Nothing is proved. Do not rely on this file, and do not rely on an answer that came with it."
+                    }
                 });
                 Rows::default().row("key of model", self.verdict.key)
             }
@@ -226,7 +233,13 @@ impl Page<'_> {
     fn terms(&self, proved: &Proved) -> Vec<Term> {
         let (key, _) = self.key;
         let layers = Proof::from_bytes(self.proof_file.bytes)
-            .map(|proof| proof.chunks.iter().map(|chunk| chunk.layers as usize).collect::<Vec<_>>())
+            .map(|proof| {
+                proof
+                    .chunks
+                    .iter()
+                    .map(|chunk| chunk.layers as usize)
+                    .collect::<Vec<_>>()
+            })
             .unwrap_or_default();
         let chunks = Chunk::partition(layers, key.config.layers).unwrap_or_default();
         let mut terms: Vec<(Term, f64)> = Vec::new();
@@ -262,8 +275,7 @@ impl Page<'_> {
              to its checkpoint. Whoever has the checkpoint can make the key again and compare.",
         );
         html.raw("</p>\n");
-        let rows = Rows::default().prose("dimensions", dimensions(&key.config));
-        html.rows(&recipe_rows(rows, key, recipe));
+        html.rows(&recipe_rows(Rows::default(), key, recipe));
         html.raw("</section>\n");
     }
 
@@ -271,6 +283,7 @@ impl Page<'_> {
         html.raw("<section>\n<h2>Costs</h2>\n");
         let size = |file: &File<'_>| bytes(file.bytes.len() as u64);
         let sizes = Rows::default()
+            .prose("model", dimensions(&self.key.0.config))
             .row("proof", size(&self.proof_file))
             .row("key", size(&self.key_file));
         html.rows(&sizes);
@@ -280,7 +293,8 @@ impl Page<'_> {
 
     /// How anybody comes to the same verdict without this page.
     fn again(&self, html: &mut Html) {
-        let [key, proof] = [(&self.key_file, "model.key"), (&self.proof_file, "a.proof")].map(|(f, other)| named(f.name, other));
+        let [key, proof] =
+            [(&self.key_file, "model.key"), (&self.proof_file, "a.proof")].map(|(f, other)| named(f.name, other));
         html.raw("<section>\n<h2>Check it again</h2>\n<p>");
         html.raw(
             "This page is only a picture of a verdict, and anybody can paint one. With the two files, you need not believe it. First \
@@ -353,7 +367,10 @@ fn base64(bytes: &[u8]) -> String {
     for group in bytes.chunks(3) {
         let word = group.iter().fold(0u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
         for at in 0..4 {
-            let letter = LETTERS.get((word >> (18 - 6 * at)) as usize & 63).copied().unwrap_or(b'=');
+            let letter = LETTERS
+                .get((word >> (18 - 6 * at)) as usize & 63)
+                .copied()
+                .unwrap_or(b'=');
             out.push(if at > group.len() { '=' } else { char::from(letter) });
         }
     }

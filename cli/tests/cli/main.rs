@@ -7,6 +7,7 @@ mod contexts;
 mod ending;
 mod errors;
 mod gguf;
+mod inspect;
 mod limits;
 mod mistakes;
 mod outputs;

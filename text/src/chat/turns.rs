@@ -140,7 +140,10 @@ impl Layout {
     fn readings(&self, signs: &[Sign]) -> [Option<Vec<Turn>>; 2] {
         let plain = || self.reading(signs, None);
         let system = || self.reading(signs, self.system.as_ref());
-        let marked = self.system.as_ref().is_some_and(|[_, behind]| behind.iter().any(|sign| sign.char().is_none()));
+        let marked = self
+            .system
+            .as_ref()
+            .is_some_and(|[_, behind]| behind.iter().any(|sign| sign.char().is_none()));
         match marked {
             true => [system(), plain()],
             false => [plain(), system()],

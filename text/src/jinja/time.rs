@@ -59,7 +59,11 @@ pub fn days_in(text: &str) -> Vec<u64> {
         })?;
         Some(found * 86_400 + 43_200)
     };
-    let is_year = |window: &&[&str]| window.iter().any(|word| word.len() == 4 && number(word).is_some_and(|y| y < 3000));
+    let is_year = |window: &&[&str]| {
+        window
+            .iter()
+            .any(|word| word.len() == 4 && number(word).is_some_and(|y| y < 3000))
+    };
     words.windows(3).filter(is_year).filter_map(day).collect()
 }
 

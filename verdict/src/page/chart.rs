@@ -30,16 +30,40 @@ pub(super) fn draw(html: &mut Html, terms: &[Term], whole: f64) {
     html.raw(">\n");
     for bits in TICKS {
         vertical(html, "<line class=\"grid\"", bits, TOP - 4.0, bottom);
-        label(html, "<text class=\"axis\" text-anchor=\"middle\"", at(bits), bottom + 16.0, &format!("{bits:.0}"));
+        label(
+            html,
+            "<text class=\"axis\" text-anchor=\"middle\"",
+            at(bits),
+            bottom + 16.0,
+            &format!("{bits:.0}"),
+        );
     }
     vertical(html, "<line class=\"least\"", MIN_BITS, TOP - 24.0, bottom);
-    label(html, "<text class=\"least\"", at(MIN_BITS) + 0.7, TOP - 28.0, &format!("least accepted: {MIN_BITS:.0}"));
+    label(
+        html,
+        "<text class=\"least\"",
+        at(MIN_BITS) + 0.7,
+        TOP - 28.0,
+        &format!("least accepted: {MIN_BITS:.0}"),
+    );
     vertical(html, "<line class=\"whole\"", whole, TOP - 10.0, bottom);
-    label(html, "<text class=\"whole\"", at(whole) + 0.7, TOP - 12.0, &format!("this proof: {whole:.1} bits"));
+    label(
+        html,
+        "<text class=\"whole\"",
+        at(whole) + 0.7,
+        TOP - 12.0,
+        &format!("this proof: {whole:.1} bits"),
+    );
     for (i, term) in terms.iter().enumerate() {
         let y = TOP + ROW * i as f64 + 24.0;
         label(html, "<text class=\"name\"", 2.0, y - 8.0, &term.name);
-        label(html, "<text class=\"value\" text-anchor=\"end\"", 100.0, y + 4.0, &format!("{:.1}", term.bits));
+        label(
+            html,
+            "<text class=\"value\" text-anchor=\"end\"",
+            100.0,
+            y + 4.0,
+            &format!("{:.1}", term.bits),
+        );
         html.raw("<line class=\"term\"");
         html.number("x1", at(AXIS[0]), "%");
         html.number("x2", at(term.bits), "%");

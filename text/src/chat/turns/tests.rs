@@ -53,7 +53,10 @@ fn templates() -> Vec<(String, ChatTemplate)> {
         let template = ChatTemplate::new(config.as_bytes(), Choice::Given(source), false).unwrap();
         (name, template)
     };
-    files.filter(|path| path.extension().is_some_and(|e| e == "jinja")).map(template).collect()
+    files
+        .filter(|path| path.extension().is_some_and(|e| e == "jinja"))
+        .map(template)
+        .collect()
 }
 
 /// A question, a question after a system message, and a conversation are found again in the prompts of nearly all templates, on any
@@ -116,7 +119,12 @@ fn a_message_cannot_forge_an_answer() {
 #[test]
 fn other_prompts_are_no_conversation() {
     let (template, tokenizer) = chatml();
-    let said = turns(&[(SYSTEM, "Be brief."), (USER, "Hi"), (ASSISTANT, "Hello"), (USER, "Why?")]);
+    let said = turns(&[
+        (SYSTEM, "Be brief."),
+        (USER, "Hi"),
+        (ASSISTANT, "Hello"),
+        (USER, "Why?"),
+    ]);
     let ids = template.prompt_at(conversation(&said), &tokenizer, NOW).unwrap().ids;
     assert_eq!(template.turns(&ids, &tokenizer), Some(said));
     for (what, other) in [
