@@ -14,6 +14,7 @@ mod outputs;
 mod prompts;
 mod rank;
 mod recipe;
+mod report;
 mod shown;
 mod support;
 mod work;
