@@ -4,8 +4,6 @@
 //! dimensions decides. Where a model has no key yet, [`expected_key`] stands for the one that set-up will make.
 
 mod size;
-#[cfg(test)]
-mod tests;
 
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ColumnNorms, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS, TILE};

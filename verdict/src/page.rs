@@ -7,8 +7,6 @@
 
 mod chart;
 mod html;
-#[cfg(test)]
-mod tests;
 
 use sha2::{Digest, Sha256};
 use tessera_circuits::chunk::Chunk;

@@ -149,3 +149,33 @@ fn the_number_of_proofs_that_determine_the_weights_is_said() {
     let text = String::from_utf8(tessera(args!["inspect", key]).stdout).unwrap();
     assert!(text.contains(&format!("about {number} published proofs")), "{text}");
 }
+
+/// The length of a proof is known before to a few percent, in one piece and in chunks.
+#[test]
+fn proofs_have_the_predicted_length() {
+    let (shared, dir) = (Shared::get(), tempdir().unwrap());
+    let predicted = |tokens: usize| {
+        let report = done(args!["inspect", shared.key(), "--tokens", tokens.to_string()]);
+        report["predicted"]["proof_bytes"].as_f64().unwrap()
+    };
+    for tokens in [1, 4, 60] {
+        let out = dir.path().join("a.proof");
+        let all = args![
+            "--prompt",
+            PROMPT,
+            "--ignore-eos",
+            "--tokens",
+            tokens.to_string(),
+            "--out",
+            out
+        ];
+        let real = done([args!["prove", "--model", shared.model()], all].concat())["proof_bytes"]
+            .as_f64()
+            .unwrap();
+        let ratio = predicted(6 + tokens) / real;
+        assert!(
+            (0.97..1.03).contains(&ratio),
+            "{ratio} of {real} bytes at {tokens} tokens"
+        );
+    }
+}
