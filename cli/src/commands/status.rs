@@ -1,16 +1,17 @@
 //! `tessera status`: how far the chunks of a work directory are, once or again and again.
 
 use std::io::Write;
+use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
 use console::Term;
 use serde_json::{json, Value};
+use tessera::circuits::chunk::Chunk;
 use tessera::work::{ChunkState, WorkDir};
 use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::shown;
 
-use super::work::{layers, resume_command};
 use crate::args::StatusArgs;
 use crate::printer::{Failure, Report};
 
@@ -107,7 +108,7 @@ fn time_left(json: &Value) -> String {
 }
 
 /// How far a job is.
-fn report(job: &WorkDir) -> Result<Report, Failure> {
+pub(super) fn report(job: &WorkDir) -> Result<Report, Failure> {
     let mut list = Vec::new();
     let mut rows = Rows::default()
         .path("job", job.dir())
@@ -149,4 +150,15 @@ fn report(job: &WorkDir) -> Result<Report, Failure> {
         "left": left,
     });
     Ok(Report::done(rows.to_string(), json))
+}
+
+pub(super) fn layers(chunk: &Chunk) -> String {
+    match chunk.layers().len() {
+        1 => format!("layer {}", chunk.start),
+        _ => format!("layers {} to {}", chunk.start, chunk.end - 1),
+    }
+}
+
+pub(super) fn resume_command(dir: &Path) -> String {
+    format!("tessera resume {}", dir.display())
 }

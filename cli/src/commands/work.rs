@@ -29,6 +29,7 @@ use super::planned::{model_files, output, output_beside};
 use super::prompt::{prompt_ids, rows};
 use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
+use super::status::{layers, report as status, resume_command};
 use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs};
 use crate::printer::{peak_rss_bytes, Failure, Report};
 use crate::watch::Watch;
@@ -66,7 +67,7 @@ pub fn prove(args: &ProveArgs, dir: &Path, progress: &dyn Progress, quiet: bool)
     let job = WorkDir::create(dir, &driver, &model, &request, progress)?;
     progress.done();
     let mut report = match args.prepare {
-        true => report_status(&job)?,
+        true => status(&job)?,
         false => drive(&job, &model, &plan, allowance.budget, &args.driving, quiet, clock)?,
     };
     report.json["spelled_special_tokens"] = json!(prompt.spelled);
@@ -291,17 +292,6 @@ fn composed(
         .row("time", seconds(time));
     let text = saturated_rows(text, saturated).row("peak memory", bytes(peak_rss_bytes()));
     Ok(Report::done(text.to_string(), json))
-}
-
-pub(super) fn layers(chunk: &Chunk) -> String {
-    match chunk.layers().len() {
-        1 => format!("layer {}", chunk.start),
-        _ => format!("layers {} to {}", chunk.start, chunk.end - 1),
-    }
-}
-
-pub(super) fn resume_command(dir: &Path) -> String {
-    format!("tessera resume {}", dir.display())
 }
 
 /// The budget of one device.

@@ -578,7 +578,7 @@ fn a_watched_job_is_shown_until_it_is_done() {
     let [text, lines] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert!(output.status.success() && text.contains("left     0\n"), "{text}");
     assert!(
-        lines.contains("chunk 1  layers 2 to 3: open; nobody is proving\n"),
+        lines.contains("layers 2 to 3: open; nobody is proving\n"),
         "{lines}"
     );
     assert!(
