@@ -3,8 +3,10 @@
 mod chain;
 mod chat;
 mod embed;
+mod program;
 mod prove;
 mod rank;
+mod report;
 mod shapes;
 
 use std::ffi::OsString;
@@ -21,8 +23,10 @@ use tessera::verifier::suite::Suite;
 pub use chain::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 pub use chat::ChatArgs;
 pub use embed::EmbedArgs;
+pub use program::{CompletionsArgs, ManArgs};
 pub use prove::{AnswerArgs, ChunksArg, ProveArgs};
 pub use rank::RankArgs;
+pub use report::ReportArgs;
 pub use shapes::ShapeArg;
 use tessera::verifier::context::Context;
 pub use tessera_verdict::expected::Ids;
@@ -32,7 +36,7 @@ pub use tessera_verdict::expected::Ids;
 /// Exit status: 0 done or proof accepted, 1 proof rejected (malformed included), 2 could not be done or
 /// decided (file not found, unreadable model, wrong usage).
 #[derive(Debug, Parser)]
-#[command(name = "tessera", version, max_term_width = 100)]
+#[command(name = "tessera", version, long_version = crate::version::long(), max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub global: GlobalArgs,
@@ -78,6 +82,8 @@ pub enum Command {
     Compose(ComposeArgs),
     /// Check a proof: needs the model key, but neither weights nor prover
     Verify(VerifyArgs),
+    /// Check a proof, and write the verdict as a page to read, print and hand on
+    Report(ReportArgs),
     /// Make plans and calls for contracts that verify proofs
     Chain(ChainArgs),
     /// Say what a checkpoint, model directory, model key or proof is, and what it would cost
@@ -94,6 +100,10 @@ pub enum Command {
     Synth(SynthArgs),
     /// Measure what set-up, proofs and verification cost for models of public dimensions
     Bench(BenchArgs),
+    /// Print the completions of a shell
+    Completions(CompletionsArgs),
+    /// Write the manual pages
+    Man(ManArgs),
 }
 
 /// What is wrong with arguments that ask for a text that depends on chance; none if they do not.
@@ -327,6 +337,9 @@ pub struct ResumeArgs {
 pub struct StatusArgs {
     /// Work directory
     pub dir: PathBuf,
+    /// Look again every second until all chunks are proved: on a terminal in place, otherwise with a line for each change
+    #[arg(long)]
+    pub watch: bool,
 }
 
 #[derive(Debug, Args)]
@@ -443,9 +456,12 @@ pub struct InspectArgs {
     /// Strategy that a checkpoint would be quantised with [default: as setup]
     #[arg(long, value_enum)]
     pub strategy: Option<StrategyArg>,
+    /// Hash that a checkpoint would be committed to with [default: as setup]
+    #[arg(long, value_enum)]
+    pub hash: Option<HashArg>,
     /// Make the model of a key again from this checkpoint, by the recipe in the key, and say which parts agree. Takes
     /// as long as setup; exit status 1 if the model is another one
-    #[arg(long, value_name = "CHECKPOINT", conflicts_with = "strategy")]
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with_all = ["strategy", "hash"])]
     pub against: Option<PathBuf>,
     /// The calibration text of the key, if it was not a bundled one
     #[arg(long, value_name = "FILE", requires = "against")]
@@ -503,6 +519,9 @@ pub struct BenchArgs {
     /// Write the JSON report to this file, too
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Draw the times of all proofs, phase by phase, as a picture (SVG)
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
     /// Keep checkpoints and model directories here, and use those that are there
     /// [default: a temporary directory]
     #[arg(long, value_name = "DIR")]

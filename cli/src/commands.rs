@@ -11,8 +11,10 @@ mod generate;
 mod inspect;
 mod interrupt;
 mod key;
+mod page;
 mod planned;
 mod predict;
+mod program;
 mod prompt;
 mod prove;
 mod proved;
@@ -21,6 +23,7 @@ mod recipe;
 mod report;
 mod security;
 mod setup;
+mod status;
 mod synth;
 mod verify;
 mod work;
@@ -35,13 +38,14 @@ use crate::printer::{Failure, Report};
 pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result<Report, Failure> {
     match command {
         Command::Resume(args) => work::resume(args, progress, global.quiet),
-        Command::Status(args) => work::status(args),
+        Command::Status(args) => status::run(args, global.quiet),
         Command::ProveChunk(args) => work::prove_chunk(args, progress),
         Command::Compose(args) => work::compose(args, progress),
         Command::Demo(args) => demo::run(args, progress),
         Command::Setup(args) => setup::run(args, progress),
         Command::Prove(args) => prove::run(args, progress, global),
         Command::Verify(args) => verify::run(args),
+        Command::Report(args) => page::run(args),
         Command::Chain(args) => chain::run(args),
         Command::Inspect(args) => inspect::run(args, progress),
         Command::Fidelity(args) => fidelity::run(args, progress),
@@ -50,6 +54,8 @@ pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result
         Command::Generate(args) => generate::run(args, progress),
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),
+        Command::Completions(args) => program::completions(args),
+        Command::Man(args) => program::man(args),
     }
 }
 
@@ -57,6 +63,7 @@ pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result
 pub fn names(command: &Command) -> Vec<&Path> {
     match command {
         Command::Verify(args) => vec![&args.key, &args.proof],
+        Command::Report(args) => vec![&args.key, &args.proof],
         Command::Inspect(args) => vec![&args.path],
         _ => Vec::new(),
     }

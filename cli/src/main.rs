@@ -9,6 +9,7 @@ mod args;
 mod bars;
 mod commands;
 mod printer;
+mod version;
 mod watch;
 
 use std::ffi::OsString;

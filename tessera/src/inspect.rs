@@ -12,11 +12,11 @@ use tessera_support::files::{is_there, parent, FileError};
 use tessera_verifier::codec::{FileKind, KEY_LIMIT};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
+use tessera_verifier::suite::Suite;
 
 use crate::given::Misplaced;
 use crate::model::{LoadError, Model};
-use crate::plan::Subject;
-use crate::prediction::keeps_codeword;
+use crate::prediction::expected_key;
 use crate::setup::SetupError;
 use crate::Error;
 
@@ -162,16 +162,19 @@ fn checkpoint(path: &Path) -> Result<Inspected, Error> {
     })
 }
 
-/// The subject of predictions ([`Prediction`](crate::prediction::Prediction)) for a checkpoint, as set-up would store it in `format`.
-/// `None` if it cannot be proved. A checkpoint that lacks nothing but its weights has a subject, because costs follow from the
-/// dimensions.
-pub fn subject_of(survey: &Survey, format: WeightFormat) -> Option<Subject> {
-    let predictable = is_provable(survey) || !survey.weights && survey.unsupported.is_empty();
-    let config = survey.config.as_ref().filter(|c| predictable && c.check().is_ok())?;
-    Some(Subject::of_config(config, format, keeps_codeword(config)))
+/// The key that set-up would make of a checkpoint, as far as predictions ([`Prediction`](crate::prediction::Prediction)) depend on
+/// it. `None` if the checkpoint is not supported.
+pub fn expected_key_of(survey: &Survey, format: WeightFormat, suite: Suite) -> Option<ModelKey> {
+    let config = survey
+        .config
+        .as_ref()
+        .filter(|c| is_supported(survey) && c.check().is_ok())?;
+    Some(expected_key(config, format, suite))
 }
 
-/// Whether a checkpoint can be set up and proved: its tensors and its tokenizer can be used.
-pub fn is_provable(survey: &Survey) -> bool {
-    survey.is_supported() && survey.tokenizer.is_ok()
+/// Whether nothing that there is of a checkpoint prevents a set-up. A checkpoint that lacks nothing but its weights is supported, because
+/// `config.json` says what they have to be.
+pub fn is_supported(survey: &Survey) -> bool {
+    let config_alone = !survey.weights && survey.unsupported.is_empty();
+    (survey.is_supported() || config_alone) && survey.tokenizer.is_ok()
 }

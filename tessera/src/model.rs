@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::plan::Choices;
 use tessera_checkpoint::Checkpoint;
+use tessera_circuits::statement::Statement;
 use tessera_model::directory::{self, ModelDirError, CODEWORD_FILE, KEY_FILE, TREE_FILE};
 use tessera_model::QuantisedModel;
 use tessera_prover::opening::{Codeword, OpeningProverError, Tree};
@@ -20,6 +21,7 @@ use tessera_support::files::{self, FileError};
 use tessera_support::heap;
 use tessera_support::progress::Progress;
 use tessera_text::tokenizer::{Tokenizer, TokenizerError, TokenizerFiles};
+use tessera_verdict::claim::Claim;
 
 /// A model directory or key that cannot be used.
 #[derive(Debug, Error)]
@@ -89,6 +91,14 @@ pub fn key_id(key: &ModelKey, path: &Path) -> Result<ModelId, LoadError> {
 
 /// The tokenizer in a key that was read from `path`; `None` if the model has none.
 pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, LoadError> {
+    read_tokenizer(key).map_err(|source| LoadError::Tokenizer {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// The tokenizer in a key; `None` if the model has none.
+pub(crate) fn read_tokenizer(key: &ModelKey) -> Result<Option<Tokenizer>, TokenizerError> {
     if key.tokenizer.is_empty() {
         return Ok(None);
     }
@@ -96,10 +106,21 @@ pub fn key_tokenizer(key: &ModelKey, path: &Path) -> Result<Option<Tokenizer>, L
     let tokenizer = Tokenizer::from_bytes(&key.tokenizer, config);
     // A large vocabulary takes more memory as it is read than afterwards.
     heap::trim_heaps();
-    tokenizer.map(Some).map_err(|source| LoadError::Tokenizer {
-        path: path.to_owned(),
-        source,
-    })
+    tokenizer.map(Some)
+}
+
+/// What a statement about the model of a key says, with texts by this tokenizer, or with none for a reason.
+pub fn claim_of(statement: &Statement, key: &ModelKey, tokenizer: Result<Option<&Tokenizer>, String>) -> Claim {
+    let texts = match &tokenizer {
+        Ok(Some(tokenizer)) => {
+            let texts = tokenizer.texts(&statement.prompt, statement.generated_ids());
+            texts.map_err(|e| e.to_string())
+        }
+        Ok(None) => Err("the model has no tokenizer".to_owned()),
+        Err(reason) => Err(reason.clone()),
+    };
+    let tokenizer = tokenizer.ok().flatten();
+    Claim::new(statement, key, texts, |id| tokenizer?.token(id))
 }
 
 /// An open model directory.

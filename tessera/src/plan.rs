@@ -29,8 +29,9 @@ use tessera_model::weights::Residency;
 use tessera_prover::opening::Split;
 use tessera_support::arena;
 
-/// Percentage of a prediction that a budget must have beyond it.
-const MARGIN_PERCENT: u64 = 10;
+/// How much more than a prediction a process may really use, in percent; it can also be less. Budgets must have so much beyond a
+/// prediction.
+pub const MARGIN_PERCENT: u64 = 10;
 /// Bytes of a window in which streamed weights are read, from the fastest on.
 const WINDOWS: [usize; 4] = [256 << 20, 64 << 20, 16 << 20, 1 << 20];
 

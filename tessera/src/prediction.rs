@@ -1,12 +1,21 @@
-//! What a proof will cost, from the dimensions alone.
+//! What a proof will cost and how secure it will be, from the dimensions of a model alone.
+//!
+//! A checkpoint, its `config.json`, a model directory and a key therefore have the same prediction, as far as nothing but the
+//! dimensions decides. Where a model has no key yet, [`expected_key`] stands for the one that set-up will make.
+
+mod size;
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ModelConfig, TILE};
+use tessera_circuits::model::{ColumnNorms, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS, TILE};
 use tessera_circuits::shape::Shape;
 use tessera_model::tiles::tile_bytes;
 use tessera_prover::opening::{params_for, Codeword, Tree};
+use tessera_verifier::key::{CommitmentHeader, ModelKey};
+use tessera_verifier::ledger::security_bits;
+use tessera_verifier::suite::Suite;
 
-use crate::plan::{Choices, Plan, Subject, Task};
+use crate::lengths::{fewest_chunks, most_rows};
+use crate::plan::{equal_parts, Choices, Plan, Subject, Task};
 use crate::setup::LARGE_CODEWORD;
 
 /// Seconds of a proof however small: proofs of work and the lookup tables.
@@ -15,60 +24,137 @@ const SECONDS_FIXED: f64 = 0.2;
 const SECONDS_PER_CELL: f64 = 60e-9;
 /// Seconds per weight to open the commitment on two cores of 2.5 GHz.
 const SECONDS_PER_WEIGHT: f64 = 7e-9;
+/// Seconds of a verification per byte of the proof, mostly for hashing, on one core of 2.5 GHz.
+const SECONDS_PER_PROOF_BYTE: f64 = 20e-9;
+/// Seconds of a verification per output channel of a matrix of a chunk, on the same core.
+const SECONDS_PER_CHANNEL: f64 = 85e-9;
 
 /// Whether set-up keeps the codeword of a model where nobody chooses.
 pub fn keeps_codeword(config: &ModelConfig) -> bool {
     Codeword::file_len(&params_for(config.total_tiles())) <= LARGE_CODEWORD
 }
 
-/// Predicted cost of a model and one statement.
+/// The key that set-up makes of a model of these dimensions, as far as security and costs depend on it. Its parameters are samples, its
+/// roots are zero, and it has no tokenizer, so it verifies nothing.
+pub fn expected_key(config: &ModelConfig, format: WeightFormat, suite: Suite) -> ModelKey {
+    ModelKey {
+        params: ModelParams {
+            format,
+            // With small norms, every matrix is in one limb, as set-up makes it.
+            columns: vec![ColumnNorms::default(); config.layers * LAYER_KINDS.len() + 1],
+            ..ModelParams::sample(config)
+        },
+        weights: params_for(config.total_tiles()),
+        header: CommitmentHeader::of(suite),
+        config: config.clone(),
+        weights_root: [0; 32],
+        tables_root: [0; 32],
+        tokenizer: Vec::new(),
+        tokenizer_config: Vec::new(),
+        recipe: Vec::new(),
+    }
+}
+
+/// Predicted security and cost of a model and one statement.
 #[derive(Clone, Debug)]
 pub struct Prediction {
     /// Prompt and generated tokens together.
     pub tokens: usize,
     /// Whether more were asked for than the context has room for.
     pub is_most: bool,
-    /// Bytes of the model directory on disk.
+    /// Bits of security of a proof in one piece. It is refused below [`tessera_verifier::policy::MIN_BITS`].
+    pub security_bits: f64,
+    /// The most tokens, prompt included, that one piece has enough security for; `None` if there are no such proofs.
+    pub most_tokens: Option<usize>,
+    /// The fewest chunks of layers that have enough security; `None` if no number of chunks has, so that the statement
+    /// cannot be proved.
+    pub fewest_chunks: Option<usize>,
+    /// Bytes of the model directory on disk, without the tokenizer.
     pub disk_bytes: u64,
-    /// The memory that a proof needs with everything in memory.
+    /// The memory that a proof in the fewest chunks needs with everything in memory, one chunk at a time, without the tokenizer.
     pub memory: Plan,
-    /// The smallest memory budget, in bytes, that works.
+    /// The smallest memory budget, in bytes, that works, with the tokenizer.
     pub smallest_bytes: u64,
-    /// Seconds of a proof in one piece on two cores of 2.5 GHz; a rough figure.
+    /// Seconds of a proof on two cores of 2.5 GHz; a rough figure.
     pub prove_seconds: f64,
+    /// Seconds of its verification on one core of 2.5 GHz; a rough figure.
+    pub verify_seconds: f64,
+    /// Bytes of the proof.
+    pub proof_bytes: u64,
     /// Cells of the committed columns, which decide how long a proof takes.
     pub committed_cells: u64,
 }
 
 impl Prediction {
-    /// Predicts a statement of `tokens` tokens; the config of `subject` must have passed its check.
-    pub fn new(subject: &Subject, tokens: usize) -> Self {
-        let config = &subject.config;
-        let is_most = tokens > config.context + 1;
-        let tokens = tokens.clamp(2, config.context + 1);
-        let shape = Shape::with_limbs(config, subject.limbs, &Chunk::whole(config.layers), tokens - 1);
-        let cells = shape.cells();
-        let tiles = config.total_tiles();
-        let padded = (tiles * TILE * TILE) as u64;
-        let tables = config.context * config.head_dim * 2 + (4 << 16);
-        let codeword = match subject.codeword_file {
-            true => Codeword::file_len(&subject.commitment),
-            false => 0,
+    /// Predicts a statement of `tokens` tokens; the config of `key` must have passed its check.
+    pub fn new(key: &ModelKey, codeword_file: bool, tokens: usize) -> Self {
+        let config = &key.config;
+        // The last token of a generation is no row; an encoder generates none.
+        let last = usize::from(config.generates());
+        let is_most = tokens > config.context + last;
+        let tokens = tokens.clamp(1 + last, config.context + last);
+        let rows = tokens - last;
+        let whole = [Chunk::whole(config.layers)];
+        let fewest_chunks = fewest_chunks(key, rows);
+        let layers = equal_parts(config.layers, fewest_chunks.unwrap_or(1));
+        let chunks = Chunk::partition(layers, config.layers).unwrap_or(whole.to_vec());
+        let exact = Subject::of_key(key, codeword_file);
+        // Neither tokenizer nor exponents follow from the dimensions.
+        let subject = Subject {
+            tokenizer: 0,
+            exponents: Vec::new(),
+            ..exact.clone()
         };
-        let weight_bytes = (tiles * tile_bytes(subject.format)) as u64;
-        let disk_bytes = weight_bytes + tables as u64 + Tree::file_len(&subject.commitment) + codeword;
-        let task = Task::Prove {
-            lengths: (tokens - 1).into(),
-            chunk: Chunk::whole(config.layers),
+        let shapes: Vec<Shape> = chunks.iter().map(|chunk| key.shape(chunk, rows)).collect();
+        let cells: u128 = shapes.iter().map(Shape::cells).sum();
+        let padded = (config.total_tiles() * TILE * TILE) as u64;
+        let proof_bytes = size::proof(key, &chunks, &shapes, tokens);
+        let channels: usize = config.matmuls().iter().map(|matmul| matmul.out_dim).sum();
+        let plans = |choices: Choices| {
+            let plan = |chunk: &Chunk| {
+                let (lengths, chunk) = (rows.into(), *chunk);
+                subject.with_choices(Task::Prove { lengths, chunk }, choices)
+            };
+            chunks
+                .iter()
+                .map(plan)
+                .max_by_key(Plan::predicted_bytes)
+                .unwrap_or_default()
         };
+        let smallest = chunks.iter().map(|chunk| {
+            let (lengths, chunk) = (rows.into(), *chunk);
+            exact.smallest(Task::Prove { lengths, chunk }).budget_bytes()
+        });
         Self {
             tokens,
             is_most,
-            disk_bytes,
-            memory: subject.with_choices(task, Choices::default()),
-            smallest_bytes: subject.smallest(task).budget_bytes(),
+            security_bits: security_bits(key, &whole, rows),
+            most_tokens: most_rows(key).map(|rows| rows + last),
+            fewest_chunks,
+            disk_bytes: disk_bytes(&subject),
+            memory: plans(Choices::default()),
+            smallest_bytes: smallest.max().unwrap_or(0),
             prove_seconds: SECONDS_FIXED + SECONDS_PER_WEIGHT * padded as f64 + SECONDS_PER_CELL * cells as f64,
+            verify_seconds: SECONDS_PER_PROOF_BYTE * proof_bytes as f64 + SECONDS_PER_CHANNEL * channels as f64,
+            proof_bytes,
             committed_cells: u64::try_from(cells).unwrap_or(u64::MAX),
         }
     }
+
+    /// Whether the statement can be proved, in one piece or in chunks.
+    pub const fn is_provable(&self) -> bool {
+        self.fewest_chunks.is_some()
+    }
+}
+
+/// Weights, tables, tree and codeword.
+fn disk_bytes(subject: &Subject) -> u64 {
+    let config = &subject.config;
+    let tables = config.context * config.head_dim * 2 + (4 << 16);
+    let codeword = match subject.codeword_file {
+        true => Codeword::file_len(&subject.commitment),
+        false => 0,
+    };
+    let weights = config.total_tiles() * tile_bytes(subject.format);
+    (weights + tables) as u64 + Tree::file_len(&subject.commitment) + codeword
 }

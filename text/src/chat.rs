@@ -8,6 +8,7 @@ mod error;
 mod goldens;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::time::Duration;
 
@@ -97,21 +98,26 @@ impl ChatTemplate {
     pub fn prompt(&self, conversation: &Conversation, tokenizer: &Tokenizer) -> Result<ChatPrompt, ChatError> {
         let (this, conversation, tokenizer) = (self.clone(), conversation.clone(), tokenizer.clone());
         guarded(TIME, move || {
-            let text = this.render(conversation, jinja::time::now())?;
-            let (mut ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
-            let end = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
-            if let Some(bos) = end(&this.around.0).filter(|bos| ids.first() != Some(bos)) {
-                ids.insert(0, bos);
-            }
-            if let Some(eos) = end(&this.around.1).filter(|eos| ids.last() != Some(eos)) {
-                ids.push(eos);
-            }
-            Ok(ChatPrompt {
-                text: text.as_str().to_owned(),
-                ids,
-                spelled,
-            })
+            this.prompt_at(conversation, &tokenizer, jinja::time::now())
         })?
+    }
+
+    /// The prompt that the template makes at a time, in seconds from 1970, without a guard.
+    fn prompt_at(&self, conversation: Conversation, tokenizer: &Tokenizer, now: u64) -> Result<ChatPrompt, ChatError> {
+        let text = self.render(conversation, now)?;
+        let (mut ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
+        let end = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
+        if let Some(bos) = end(&self.around.0).filter(|bos| ids.first() != Some(bos)) {
+            ids.insert(0, bos);
+        }
+        if let Some(eos) = end(&self.around.1).filter(|eos| ids.last() != Some(eos)) {
+            ids.push(eos);
+        }
+        Ok(ChatPrompt {
+            text: text.as_str().to_owned(),
+            ids,
+            spelled,
+        })
     }
 
     /// Renders the template for a conversation, with the variables that `transformers` gives it.

@@ -30,7 +30,7 @@ mod statements;
 mod strings;
 mod tests;
 mod text;
-pub(crate) mod time;
+pub mod time;
 mod value;
 mod writing;
 

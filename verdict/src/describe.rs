@@ -7,6 +7,8 @@ use tessera_recipe::{Class, Fidelity, Figures, Recipe, ScoreFigures, SourceFile,
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::policy::queries;
 use tessera_verifier::proof::Proof;
 
 use crate::rows::{bytes, count, Rows};
@@ -23,6 +25,8 @@ pub fn key_json(
     tokens: usize,
 ) -> Result<Map<String, Value>, CodecError> {
     let whole = [Chunk::whole(key.config.layers)];
+    // The last token of a generation is no row.
+    let rows = tokens.saturating_sub(usize::from(key.config.generates()));
     let bits = |rows: usize| security_bits(key, &whole, rows);
     let w = &key.weights;
     let mut json = Map::new();
@@ -43,8 +47,12 @@ pub fn key_json(
         ("computation_digest", json!(hex::encode(key.computation_digest()?))),
         ("tokenizer_digest", json!(hex::encode(key.tokenizer_digest()?))),
         ("recipe", recipe_json(key, recipe)),
-        ("security_bits", json!(bits(tokens.saturating_sub(1)))),
+        ("security_bits", json!(bits(rows))),
         ("security_bits_at_full_context", json!(bits(key.config.context))),
+        (
+            "proofs_that_determine_weights",
+            json!(proofs_that_determine(&key.weights)),
+        ),
     ] {
         json.insert(name.to_owned(), value);
     }
@@ -87,8 +95,28 @@ pub fn key_rows(
                 Err(error) => error,
             },
         )
-        .row("security", security);
+        .row("security", security)
+        .prose("revealed", revealed(&key.weights));
     Ok(recipe_rows(rows, key, recipe))
+}
+
+/// How many proofs of the model, published together, determine all of its weights: from so many on, anybody can calculate them
+/// (docs/security.md, section 4.4). Fewer may be enough for somebody who knows something about the weights.
+///
+/// A proof opens random leaves of the codeword of every column. Any `2^log_message` points of a codeword determine the message,
+/// and so large a share of all leaves has been opened after this number of proofs, on average.
+pub fn proofs_that_determine(weights: &CommitmentParams) -> u64 {
+    let leaves = f64::from(weights.log_message + weights.log_blowup).exp2() / f64::from(CommitmentParams::LEAF_POINTS);
+    let share = (-f64::from(weights.log_blowup)).exp2();
+    let opened = leaves * -(-share).ln_1p();
+    (opened / queries(weights.log_blowup) as f64).ceil() as u64
+}
+
+fn revealed(weights: &CommitmentParams) -> String {
+    format!(
+        "proofs reveal weights: about {} published proofs determine all of them, and fewer may be enough",
+        proofs_that_determine(weights)
+    )
 }
 
 /// A proof of so many bytes for machines.
@@ -191,7 +219,7 @@ fn recipe_json(key: &ModelKey, recipe: &Recipe) -> Value {
 }
 
 /// The recipe of a key for people.
-fn recipe_rows(rows: Rows, key: &ModelKey, recipe: &Recipe) -> Rows {
+pub(crate) fn recipe_rows(rows: Rows, key: &ModelKey, recipe: &Recipe) -> Rows {
     let rows = rows
         .row(
             "recipe",

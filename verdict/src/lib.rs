@@ -50,6 +50,7 @@ pub mod describe;
 pub mod expected;
 pub mod input;
 mod key;
+pub mod page;
 pub mod rows;
 pub mod shown;
 pub use tessera_text::shown as text;

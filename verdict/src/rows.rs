@@ -86,6 +86,11 @@ impl Rows {
         self
     }
 
+    /// Names and values, as they were given.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|row| (row.name.as_str(), row.value.as_str()))
+    }
+
     /// The rows for a terminal of this many columns.
     pub fn render(&self, width: usize) -> String {
         let label = self.0.iter().map(|r| r.name.chars().count()).max().unwrap_or(0);

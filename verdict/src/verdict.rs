@@ -247,7 +247,12 @@ impl Verdict {
 
 /// What an accepted proof says, and what a reader might take it for.
 fn meaning(rows: Rows, claim: &Claim) -> Rows {
-    let proves = match claim.vector().map(|vector| vector.scores.is_some()) {
+    rows.prose("proves", proves(claim)).prose("but not", BUT_NOT)
+}
+
+/// What is proved, in a sentence.
+pub(crate) fn proves(claim: &Claim) -> &'static str {
+    match claim.vector().map(|vector| vector.scores.is_some()) {
         None => "the model with this id, run in its integer arithmetic on exactly these prompt ids, generates exactly these output ids",
         Some(true) => {
             "the reranker with this id, run in its integer arithmetic on exactly these prompt ids, makes exactly these integers; logits \
@@ -257,13 +262,12 @@ fn meaning(rows: Rows, claim: &Claim) -> Rows {
             "the encoder with this id, run in its integer arithmetic on exactly these prompt ids, makes exactly these integers; norm \
              and embedding follow from them and from the key"
         }
-    };
-    rows.prose("proves", proves)
-    .prose(
-        "but not",
-        "that the text is true, or that the id is of the model that you have in mind: compare it with one that you trust",
-    )
+    }
 }
+
+/// What a reader might take for proved.
+pub(crate) const BUT_NOT: &str =
+    "that the text is true, or that the id is of the model that you have in mind: compare it with one that you trust";
 
 /// Adds the context of a proof, if it has one, to what machines read of it.
 pub fn add_context(context: Option<Context>, json: &mut Map<String, Value>) {
@@ -281,7 +285,7 @@ pub const fn mode(chunks: usize) -> &'static str {
 }
 
 /// The same for people.
-fn mode_text(chunks: usize) -> String {
+pub(crate) fn mode_text(chunks: usize) -> String {
     match chunks {
         1 => "unified: all layers in one piece".to_owned(),
         n => format!("chain of {n} chunks"),

@@ -5,8 +5,11 @@
 //! text, and ids are shown. The file is hostile: no panic, and no text longer than [`TEXT_BYTES`].
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
-use serde_json::Value;
+use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::Deserializer;
+use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::text::Decode;
@@ -71,7 +74,7 @@ impl Vocabulary {
     /// # Errors
     /// If the file is malformed, or has a part that is not known here.
     pub fn from_bytes(tokenizer: &[u8]) -> Result<Self, VocabularyError> {
-        let value: Value = serde_json::from_slice(tokenizer).map_err(|e| format(e.to_string()))?;
+        let value = without_merges(tokenizer)?;
         let model = value.get("model").ok_or_else(|| format("there is no model"))?;
         let tokens = tokens(model)?;
         let steps = match value.get("decoder") {
@@ -167,6 +170,85 @@ impl Decode for Vocabulary {
     fn special(&self, id: u32) -> Option<&str> {
         let name = self.added.get(&id)?;
         self.specials.contains(name).then_some(name)
+    }
+}
+
+/// The file without the merges of its model, by which texts become ids. They are more than half of a large file, and would take
+/// most of the memory that reading it takes.
+fn without_merges(tokenizer: &[u8]) -> Result<Value, VocabularyError> {
+    let failed = |e: serde_json::Error| format(e.to_string());
+    let mut file = serde_json::Deserializer::from_slice(tokenizer);
+    let value = Without(&["model", "merges"]).deserialize(&mut file).map_err(failed)?;
+    file.end().map_err(failed)?;
+    Ok(value)
+}
+
+/// Reads JSON without the field at the end of a path, if there is one.
+#[derive(Clone, Copy)]
+struct Without<'p>(&'p [&'p str]);
+
+impl<'de> DeserializeSeed<'de> for Without<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Without<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut fields = Map::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = match self.0 {
+                [last] if *last == name => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+                [first, rest @ ..] if *first == name => map.next_value_seed(Without(rest))?,
+                _ => map.next_value()?,
+            };
+            // Of two fields of one name the last one counts.
+            fields.insert(name, value);
+        }
+        Ok(Value::Object(fields))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(value) = seq.next_element()? {
+            list.push(value);
+        }
+        Ok(Value::Array(list))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
     }
 }
 

@@ -3,6 +3,7 @@
 //! a plain read of the same bytes.
 
 mod passes;
+mod plot;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -19,6 +20,7 @@ use crate::printer::{Failure, Report};
 
 pub fn run(args: &BenchArgs, progress: &dyn Progress) -> Result<Report, Failure> {
     let out = args.out.as_deref().map(output).transpose()?;
+    let plot = args.plot.as_deref().map(output).transpose()?;
     // Of the directory nothing is left behind unless it is wanted.
     let temporary = match &args.work {
         Some(dir) => {
@@ -50,6 +52,9 @@ pub fn run(args: &BenchArgs, progress: &dyn Progress) -> Result<Report, Failure>
     });
     if let Some(out) = &out {
         out.write(format!("{json:#}\n").as_bytes())?;
+    }
+    if let Some(plot) = &plot {
+        plot.write(plot::svg(&json).as_bytes())?;
     }
     Ok(Report::done(table::text(&json), json))
 }

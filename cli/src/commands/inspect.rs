@@ -4,22 +4,21 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera::checkpoint::Survey;
-use tessera::lengths::{fewest_chunks, most_rows};
 use tessera::model::{key_tokenizer, Model};
-use tessera::plan::Subject;
 use tessera::prediction::{keeps_codeword, Prediction};
 use tessera::quantise::Strategy;
-use tessera::quantised::directory::KEY_FILE;
+use tessera::quantised::directory::{CODEWORD_FILE, KEY_FILE};
 use tessera::recipe::Recipe;
 use tessera::support::progress::Progress;
 use tessera::verifier::key::ModelKey;
-use tessera::{inspect, inspect_bytes, is_provable, subject_of, Inspected};
+use tessera::verifier::suite::Suite;
+use tessera::{expected_key_of, inspect, inspect_bytes, Inspected};
 use tessera_verdict::describe::{dimensions, key_json, key_rows, proof_json, proof_rows};
 use tessera_verdict::input;
 use tessera_verdict::rows::{bytes, Rows};
 use tessera_verdict::shown;
 
-use super::predict::{predicted_json, predicted_rows};
+use super::predict::{predicted_json, predicted_rows, provable_row};
 use super::recipe::against;
 use super::security;
 use crate::args::InspectArgs;
@@ -55,14 +54,15 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
 
 /// A checkpoint, supported or not: an unsupported one is described, not refused.
 fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
-    let provable = is_provable(survey);
     let strategy = args.strategy.map_or(Strategy::Auto, Into::into);
-    let subject = subject_of(survey, strategy.format());
-    let prediction = subject.map(|subject| Prediction::new(&subject, args.tokens));
+    let suite = args.hash.map_or_else(Suite::default, Into::into);
+    let key = expected_key_of(survey, strategy.format(), suite);
+    let prediction = key
+        .as_ref()
+        .map(|key| Prediction::new(key, keeps_codeword(&key.config), args.tokens));
     let parameters: usize = survey.tensors.iter().map(|t| t.shape.iter().product::<usize>()).sum();
-    let json = json!({
+    let mut json = json!({
         "kind": "checkpoint",
-        "provable": provable,
         "architecture": survey.architecture,
         "config": survey.config,
         "tied_embeddings": survey.tied_embeddings,
@@ -76,8 +76,10 @@ fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
         "tokenizer": survey.tokenizer == Ok(true),
         "tokenizer_error": survey.tokenizer.as_ref().err(),
         "id_files": survey.id_files,
-        "predicted": prediction.as_ref().map(predicted_json),
     });
+    if let Value::Object(fields) = &mut json {
+        fields.extend(predicted_json(prediction.as_ref()));
+    }
     let mut rows = Rows::default()
         .path("checkpoint", path)
         .row("architecture", shown::name(&survey.architecture));
@@ -88,15 +90,11 @@ fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
         .row("tensors", tensors_row(survey, parameters))
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
         .row("tokenizer", tokenizer_row(survey))
-        .maybe("ids by", id_files_row(survey))
-        .row(
-            "provable",
-            match (provable, survey.weights) {
-                (true, _) => "yes",
-                (false, true) => "no",
-                (false, false) => "no: there are no weights",
-            },
-        );
+        .maybe("ids by", id_files_row(survey));
+    rows = match key.as_ref().zip(prediction.as_ref()) {
+        Some((key, prediction)) => provable_row(rows, key, prediction, survey.weights),
+        None => rows.row("provable", "no"),
+    };
     for note in &survey.notes {
         rows = rows.row("note", shown::line(note));
     }
@@ -109,8 +107,8 @@ fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
     for problem in &survey.misshapen {
         rows = rows.row("  wrong shape", shown::line(problem));
     }
-    if let Some(prediction) = prediction {
-        rows = predicted_rows(rows, &prediction);
+    if let Some((key, prediction)) = key.as_ref().zip(prediction.as_ref()) {
+        rows = predicted_rows(rows, key, prediction);
     }
     Report::done(rows.to_string(), json)
 }
@@ -148,7 +146,7 @@ fn model_dir(model: &Model, recipe: &Recipe, args: &InspectArgs) -> Result<Repor
     let disk = model.disk_bytes()?;
     let rows = Rows::default().path("directory", &model.dir).row("disk", bytes(disk));
     let tokenizer = Ok(model.tokenizer.is_some());
-    let prediction = Prediction::new(&model.subject(), args.tokens);
+    let prediction = Prediction::new(&model.key, model.dir.join(CODEWORD_FILE).exists(), args.tokens);
     let (rows, mut json) = describe_key((&model.key, recipe), tokenizer, &prediction, rows)?;
     json["kind"] = json!("model directory");
     json["disk_bytes"] = json!(disk);
@@ -160,8 +158,7 @@ fn model_key(name: &str, key: &ModelKey, recipe: &Recipe, args: &InspectArgs) ->
     let tokenizer = key_tokenizer(key, name.as_ref())
         .map(|t| t.is_some())
         .map_err(|e| e.to_string());
-    let subject = Subject::of_key(key, keeps_codeword(&key.config));
-    let prediction = Prediction::new(&subject, args.tokens);
+    let prediction = Prediction::new(key, keeps_codeword(&key.config), args.tokens);
     let tokenizer = tokenizer.as_ref().map(|has| *has).map_err(String::as_str);
     let (rows, json) = describe_key((key, recipe), tokenizer, &prediction, rows)?;
     Ok(Report::done(rows.to_string(), json))
@@ -174,13 +171,7 @@ fn describe_key(
     rows: Rows,
 ) -> Result<(Rows, Value), Failure> {
     let mut json = key_json((key, recipe), tokenizer == Ok(true), prediction.tokens)?;
-    for (name, value) in [
-        ("most_tokens_in_one_piece", json!(most_rows(key).map(|rows| rows + 1))),
-        ("fewest_chunks", json!(fewest_chunks(key, prediction.tokens - 1))),
-        ("predicted", predicted_json(prediction)),
-    ] {
-        json.insert(name.to_owned(), value);
-    }
+    json.extend(predicted_json(Some(prediction)));
     let rows = key_rows(rows, (key, recipe), tokenizer, &security::shown(key, prediction.tokens))?;
-    Ok((predicted_rows(rows, prediction), Value::Object(json)))
+    Ok((predicted_rows(rows, key, prediction), Value::Object(json)))
 }

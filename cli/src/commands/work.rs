@@ -29,7 +29,8 @@ use super::prompt::{rows, Asked};
 use super::proved::{answer_json, differs};
 use super::report::{choices_json, memory, saturated_rows, warnings};
 use super::security;
-use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs, StatusArgs};
+use super::status::{layers, report as status, resume_command};
+use crate::args::{ChunksArg, ComposeArgs, DrivingArgs, ModeArg, ProveArgs, ProveChunkArgs, ResumeArgs};
 use crate::printer::{peak_rss_bytes, Failure, Report};
 use crate::watch::Watch;
 use tessera::given;
@@ -79,7 +80,7 @@ pub fn prove(
     let job = WorkDir::create(dir, &driver, &model, &request, progress)?;
     progress.done();
     let mut report = match args.prepare {
-        true => report_status(&job)?,
+        true => status(&job)?,
         false => drive(&job, &model, &plan, allowance.budget, &args.driving, quiet, clock)?,
     };
     report.json["spelled_special_tokens"] = json!(prompt.spelled);
@@ -109,11 +110,6 @@ pub fn resume(args: &ResumeArgs, progress: &dyn Progress, quiet: bool) -> Result
         quiet,
         Instant::now(),
     )
-}
-
-/// `tessera status`
-pub fn status(args: &StatusArgs) -> Result<Report, Failure> {
-    report_status(&WorkDir::open(&args.dir)?)
 }
 
 /// `tessera prove-chunk`
@@ -310,61 +306,6 @@ fn composed(
         .row("time", seconds(time));
     let text = saturated_rows(text, saturated).row("peak memory", bytes(peak_rss_bytes()));
     Ok(Report::done(text.to_string(), json))
-}
-
-fn report_status(job: &WorkDir) -> Result<Report, Failure> {
-    let mut list = Vec::new();
-    let mut rows = Rows::default()
-        .path("job", job.dir())
-        .row("model", &job.job.model)
-        .path("proof", &job.job.out);
-    let mut done = 0;
-    for (i, chunk) in job.chunks.iter().enumerate() {
-        // A damaged checkpoint is part of the state: it is shown, and the other chunks after it.
-        let (state, text, value) = match job.state(i) {
-            Ok(ChunkState::Open) => ("open", "open".to_owned(), Value::Null),
-            Ok(ChunkState::Busy) => ("busy", "being proved".to_owned(), Value::Null),
-            Ok(ChunkState::Done(c)) => {
-                done += 1;
-                let (time, size) = (seconds(c.milliseconds as f64 / 1e3), bytes(c.proof_bytes));
-                ("done", format!("proved in {time} on {}, {size}", c.device), json!(c))
-            }
-            Err(error) => (
-                "damaged",
-                shown::line(&error.to_string()),
-                json!({ "error": error.to_string() }),
-            ),
-        };
-        rows = rows.row(format!("chunk {i}"), format!("{}: {text}", layers(chunk)));
-        list.push(json!({
-            "chunk": i, "layers": [chunk.start, chunk.end], "state": state, "checkpoint": value,
-        }));
-    }
-    let left = job.chunks.len() - done;
-    let rows = rows
-        .row("left", left)
-        .maybe("go on with", (left > 0).then(|| resume_command(job.dir())));
-    let json = json!({
-        "model_id": job.job.model,
-        "prompt_ids": job.job.prompt,
-        "output_ids": job.job.output,
-        "proof": job.job.out.display().to_string(),
-        "chunks": list,
-        "done": done,
-        "left": left,
-    });
-    Ok(Report::done(rows.to_string(), json))
-}
-
-fn layers(chunk: &Chunk) -> String {
-    match chunk.layers().len() {
-        1 => format!("layer {}", chunk.start),
-        _ => format!("layers {} to {}", chunk.start, chunk.end - 1),
-    }
-}
-
-fn resume_command(dir: &Path) -> String {
-    format!("tessera resume {}", dir.display())
 }
 
 /// The budget of one device.

@@ -34,7 +34,7 @@ fn verdict(key: &Path, proof: &Path) -> String {
 }
 
 /// A key and a proof of it, with a tokenizer of its own.
-fn proof_with_tokenizer(dir: &Path, tokenizer: &Value, prompt: &[u32]) -> (PathBuf, PathBuf) {
+pub fn proof_with_tokenizer(dir: &Path, tokenizer: &Value, prompt: &[u32]) -> (PathBuf, PathBuf) {
     let mut model = Model::open(Shared::get().model()).expect("a model");
     model.key.tokenizer = tokenizer.to_string().into_bytes();
     model.key.tokenizer_config.clear();
@@ -47,7 +47,7 @@ fn proof_with_tokenizer(dir: &Path, tokenizer: &Value, prompt: &[u32]) -> (PathB
 }
 
 /// Byte b has the id 10 + b; ids 1, 2 and 3 are special tokens.
-fn bytes_tokenizer(hostile_name: &str) -> Value {
+pub fn bytes_tokenizer(hostile_name: &str) -> Value {
     let bytes = (0..=255u32).map(|b| (format!("<0x{b:02X}>"), json!(10 + b)));
     let special = |id: u32, content: &str| {
         json!({"id": id, "content": content, "single_word": false, "lstrip": false, "rstrip": false,
@@ -62,7 +62,7 @@ fn bytes_tokenizer(hostile_name: &str) -> Value {
         "model": {"type": "BPE", "vocab": vocab, "merges": [], "byte_fallback": true}})
 }
 
-fn ids(text: &[u8]) -> Vec<u32> {
+pub fn ids(text: &[u8]) -> Vec<u32> {
     text.iter().map(|b| 10 + u32::from(*b)).collect()
 }
 

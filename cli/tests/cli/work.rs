@@ -556,3 +556,30 @@ fn impossible_divisions_are_refused() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("--work"));
 }
+
+/// `status --watch` ends when the last chunk is proved; without a terminal it has a line for each change.
+#[test]
+fn a_watched_job_is_shown_until_it_is_done() {
+    let (job, dir) = (Job::get(), tempfile::tempdir().unwrap());
+    let work = job.copy(&dir.path().join("work"));
+    let finished = tessera(args!["status", "--watch", work]);
+    assert!(finished.status.success() && finished.stderr.is_empty(), "{finished:?}");
+    fs::remove_file(work.join("chunk_1.json")).expect("it is removed");
+    let watch = Command::new(env!("CARGO_BIN_EXE_tessera"))
+        .args(args!["status", "--watch", work])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    // Long enough for a look at the job as it is.
+    sleep(Duration::from_millis(500));
+    done(args!["resume", work]);
+    let output = watch.wait_with_output().expect("it ends");
+    let [text, lines] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
+    assert!(output.status.success() && text.contains("left     0\n"), "{text}");
+    assert!(lines.contains("layers 2 to 3: open; nobody is proving\n"), "{lines}");
+    assert!(
+        lines.lines().filter(|line| line.starts_with("chunk 0")).count() == 1,
+        "{lines}"
+    );
+}

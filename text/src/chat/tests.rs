@@ -7,7 +7,7 @@ use crate::jinja::time;
 use tessera_samples::FIXTURE;
 
 /// A byte-level tokenizer with these special tokens: every other byte is a token, so that no text is lost.
-fn tokenizer(specials: &[&str]) -> Tokenizer {
+pub(super) fn tokenizer(specials: &[&str]) -> Tokenizer {
     let mut alphabet: Vec<char> = tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet()
         .into_iter()
         .collect();

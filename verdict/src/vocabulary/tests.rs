@@ -41,6 +41,39 @@ fn what_is_not_known_is_named_and_not_guessed() {
     );
 }
 
+/// Nothing but the merges of the model is left out, and the last of two fields counts, as for the library.
+#[test]
+fn a_file_is_read_without_its_merges_alone() {
+    let file = br#"{"a": [1, -2, 0.5, null, true, "x", {"merges": [0]}], "merges": [1], "model": {"merges": [["a", "b"]], "type": "BPE",
+        "vocab": {"merges": 0}, "vocab": {"b": 1, "merges": 2}, "merges": 7, "unk": null}, "b": {"model": {"merges": []}}}"#;
+    let mut expected: Value = serde_json::from_slice(file).unwrap();
+    expected["model"].as_object_mut().unwrap().remove("merges");
+    assert_eq!(without_merges(file), Ok(expected));
+    for other in [
+        "[1, 2]",
+        "7",
+        "null",
+        "\"model\"",
+        "{\"model\": [1]}",
+        "{\"model\": null}",
+    ] {
+        assert_eq!(
+            without_merges(other.as_bytes()),
+            Ok(serde_json::from_str(other).unwrap()),
+            "{other}"
+        );
+    }
+    for broken in [
+        "",
+        "{",
+        "{\"model\": {\"merges\": [}}",
+        "{} {}",
+        "{\"model\": {\"merges\": [1}}",
+    ] {
+        assert!(without_merges(broken.as_bytes()).is_err(), "{broken}");
+    }
+}
+
 /// Whoever made the key may have written anything.
 #[test]
 fn a_file_whose_ids_do_not_agree_shows_no_text() {

@@ -1,0 +1,183 @@
+//! What `inspect` predicts does not depend on which form of a model it looks at.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{json, Value};
+use tempfile::tempdir;
+use tessera::support::progress::Silent;
+use tessera::synthetic::write_shape;
+
+use crate::args;
+use crate::support::{done, tessera, Shared, CHECKPOINT, PROMPT};
+
+/// What must be the same of a checkpoint, its `config.json`, its model directory and its key.
+fn prospects(report: &Value) -> Value {
+    let names = [
+        "tokens",
+        "prove_seconds",
+        "memory_bytes",
+        "proof_bytes",
+        "verify_seconds",
+        "gas",
+    ];
+    let costs = names.map(|name| report["predicted"][name].clone());
+    json!({
+        "provable": report["provable"],
+        "security_bits": report["security_bits"],
+        "most_tokens_in_one_piece": report["most_tokens_in_one_piece"],
+        "fewest_chunks": report["fewest_chunks"],
+        "predicted": costs,
+    })
+}
+
+/// `inspect` of every form of a model, with `--tokens`.
+fn agree(forms: &[&Path], tokens: &str, more: &[&str]) -> Value {
+    let inspect = |path: &&Path| {
+        let mut args = args!["inspect", path, "--tokens", tokens];
+        if path.join("config.json").exists() || path.ends_with("config.json") {
+            args.extend(more.iter().map(Into::into));
+        }
+        prospects(&done(args))
+    };
+    let all: Vec<Value> = forms.iter().map(inspect).collect();
+    for (form, other) in forms.iter().zip(&all) {
+        assert_eq!(other, &all[0], "{} and {}", form.display(), forms[0].display());
+    }
+    all[0].clone()
+}
+
+/// A config that lies alone in a directory.
+fn alone(config: &Path, dir: &Path) {
+    fs::create_dir(dir).expect("a directory");
+    fs::copy(config, dir.join("config.json")).expect("a copy");
+}
+
+const ARCHITECTURES: [&str; 12] = [
+    "LlamaForCausalLM",
+    "MistralForCausalLM",
+    "Phi3ForCausalLM",
+    "GraniteForCausalLM",
+    "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",
+    "Gemma2ForCausalLM",
+    "GPT2LMHeadModel",
+    "GPTNeoXForCausalLM",
+    "StableLmForCausalLM",
+    "BertModel",
+    "XLMRobertaForSequenceClassification",
+];
+
+#[test]
+fn the_four_forms_of_a_model_have_one_prediction() {
+    let file = Path::new(CHECKPOINT).join("../configs.json");
+    let configs: Value = serde_json::from_slice(&fs::read(file).expect("configs")).expect("JSON");
+    let families = configs["families"].as_array().expect("a list");
+    for architecture in ARCHITECTURES {
+        let own = |family: &&Value| family["given"]["architectures"] == json!([architecture]);
+        let config = &families.iter().find(own).expect(architecture)["given"];
+        let dir = tempdir().unwrap();
+        let [checkpoint, config_alone, model] = ["checkpoint", "config", "model"].map(|name| dir.path().join(name));
+        write_shape(&checkpoint, config, 1, &Silent).expect(architecture);
+        alone(&checkpoint.join("config.json"), &config_alone);
+        done(args!["setup", checkpoint, "--out", model, "--no-fidelity"]);
+        let config_file = config_alone.join("config.json");
+        let key = model.join("model.key");
+        for tokens in ["2", "33", "100000"] {
+            let forms = [&*checkpoint, &*config_alone, &*config_file, &*model, &*key];
+            let common = agree(&forms, tokens, &[]);
+            assert_eq!(common["provable"], true, "{architecture}: {common}");
+        }
+    }
+}
+
+/// The bundled model, under both hashes and with small weights.
+#[test]
+fn options_of_set_up_are_options_of_inspect() {
+    let shared = Shared::get();
+    let dir = tempdir().unwrap();
+    let config_alone = dir.path().join("config");
+    alone(&Path::new(CHECKPOINT).join("config.json"), &config_alone);
+    let (model, key) = (shared.model(), shared.key());
+    agree(&[Path::new(CHECKPOINT), &config_alone, &model, &key], "64", &[]);
+    let other = dir.path().join("other");
+    let options = ["--hash", "keccak", "--strategy", "w8"];
+    let mut setup = args!["setup", CHECKPOINT, "--out", other, "--no-fidelity"];
+    setup.extend(options.map(Into::into));
+    done(setup);
+    let forms = [Path::new(CHECKPOINT), &config_alone, &other, &other.join("model.key")];
+    agree(&forms, "64", &options);
+    let disk = |key: &Path| done(args!["inspect", key])["predicted"]["disk_bytes"].as_u64().unwrap();
+    assert!(disk(&other.join("model.key")) < disk(&key));
+}
+
+/// The ledger decides, not the family: the longest text of a model of these dimensions, of 2,049 tokens, has no proof, and 64 tokens have one.
+#[test]
+fn what_no_ledger_accepts_is_not_called_provable() {
+    let dir = tempdir().unwrap();
+    let config = json!({
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "hidden_size": 4096, "num_hidden_layers": 36,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288, "vocab_size": 151_936,
+        "max_position_embeddings": 40_960, "rms_norm_eps": 1e-6, "rope_theta": 1e6, "hidden_act": "silu", "eos_token_id": 151_645,
+        "attention_bias": false, "tie_word_embeddings": false, "use_sliding_window": false,
+    });
+    fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    let report = |tokens: &str| done(args!["inspect", dir.path(), "--tokens", tokens]);
+    let long = report("4096");
+    assert_eq!(
+        (&long["provable"], &long["fewest_chunks"]),
+        (&json!(false), &Value::Null),
+        "{long}"
+    );
+    assert!(long["security_bits"].as_f64().unwrap() < 90.0, "{long}");
+    let output = tessera(args!["inspect", dir.path(), "--tokens", "4096"]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.contains("provable      no: not 2049 tokens"), "{text}");
+    let short = report("64");
+    assert_eq!(short["provable"], true, "{short}");
+    let most = short["most_tokens_in_one_piece"].as_u64().unwrap();
+    let bits = |tokens: u64| report(&tokens.to_string())["security_bits"].as_f64().unwrap();
+    assert!(bits(most) >= 90.0 && bits(most + 1) < 90.0, "{most}");
+}
+
+/// Who publishes proofs is told how many give the weights away.
+#[test]
+fn the_number_of_proofs_that_determine_the_weights_is_said() {
+    let key = Shared::get().key();
+    let report = done(args!["inspect", key]);
+    let number = report["proofs_that_determine_weights"].as_u64().unwrap();
+    // Codewords of 2^18 points with two in a leaf, of which 97 are opened by a proof; 2^15 points determine a column.
+    assert!((169..190).contains(&number), "{number}");
+    let text = String::from_utf8(tessera(args!["inspect", key]).stdout).unwrap();
+    assert!(text.contains(&format!("about {number} published proofs")), "{text}");
+}
+
+/// The length of a proof is known before to a few percent, in one piece and in chunks.
+#[test]
+fn proofs_have_the_predicted_length() {
+    let (shared, dir) = (Shared::get(), tempdir().unwrap());
+    let predicted = |tokens: usize| {
+        let report = done(args!["inspect", shared.key(), "--tokens", tokens.to_string()]);
+        report["predicted"]["proof_bytes"].as_f64().unwrap()
+    };
+    for tokens in [1, 4, 60] {
+        let out = dir.path().join("a.proof");
+        let all = args![
+            "--prompt",
+            PROMPT,
+            "--ignore-eos",
+            "--tokens",
+            tokens.to_string(),
+            "--out",
+            out
+        ];
+        let real = done([args!["prove", "--model", shared.model()], all].concat())["proof_bytes"]
+            .as_f64()
+            .unwrap();
+        let ratio = predicted(6 + tokens) / real;
+        assert!(
+            (0.97..1.03).contains(&ratio),
+            "{ratio} of {real} bytes at {tokens} tokens"
+        );
+    }
+}

@@ -1,0 +1,103 @@
+//! How long a proof will be. The fields are those of docs/format.md, section 3; only the opened leaves are not known before, and
+//! are counted as they are on average.
+
+use tessera_circuits::chunk::Chunk;
+use tessera_circuits::ops::PLACES;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::trees::lookup_trees;
+use tessera_verifier::codec::HEADER_LEN;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::policy::queries;
+
+/// Bytes of the length of a list, of a field element, of an element of the extension, and of a digest.
+const LIST: f64 = 8.0;
+const BASE: f64 = 4.0;
+const SECURE: f64 = 16.0;
+const DIGEST: f64 = 32.0;
+/// log2 of the weights of a tile.
+const TILE_LOG: u32 = 12;
+/// Folds between two oracles, and the variables of the last message.
+const FOLD_LOG: u32 = 3;
+const FINAL_LOG: u32 = 8;
+/// Bytes of the STARK of the tables, whose size no statement changes, for four relations; and of each further one.
+const STARK: f64 = 241_000.0;
+const RELATION: f64 = 3_000.0;
+
+/// Bytes of a proof of a statement of so many tokens in these chunks.
+pub(super) fn proof(key: &ModelKey, chunks: &[Chunk], shapes: &[Shape], tokens: usize) -> u64 {
+    let config = &key.config;
+    let output = if config.generates() { 0 } else { 1 + config.hidden };
+    let statement = HEADER_LEN as f64 + DIGEST + 4.0 * LIST + BASE * (tokens + output) as f64;
+    let boundary = |shape: &Shape| LIST + (2.0 * config.hidden as f64) * f64::from(shape.token).exp2();
+    let boundaries: f64 = shapes.iter().skip(1).map(boundary).sum();
+    let own = chunks.iter().zip(shapes).map(|(chunk, shape)| piece(key, chunk, shape));
+    (statement + boundaries + own.sum::<f64>()).round() as u64
+}
+
+/// The proof of a chunk.
+fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
+    // Half of the tokens are prompt, and few values are clipped.
+    let said = BASE + 2.0 * LIST + shape.outputs as f64 + DIGEST + 8.0;
+    let trees = lookup_trees(shape).into_iter().map(|tree| {
+        let layers = (0..tree.log_leaves()).map(|layer| rounds(layer) + 4.0 * SECURE);
+        2.0 * SECURE + LIST + layers.sum::<f64>()
+    });
+    let sumchecks = SECURE + rounds(shape.product_variables()) + rounds(shape.max_log_rows());
+    let operands = 2.0 * SECURE * PLACES as f64;
+    let weights = CommitmentParams {
+        tiles: key.opened(chunk).tiles().len(),
+        ..key.weights
+    };
+    let activations = CommitmentParams::of_activations(shape, &key.weights);
+    let relations = shape.config.relations().len() as f64;
+    said + LIST
+        + trees.sum::<f64>()
+        + sumchecks
+        + operands
+        + opening(&weights, &activations)
+        + STARK
+        + RELATION * (relations - 4.0)
+}
+
+/// A sumcheck.
+fn rounds(number: u32) -> f64 {
+    LIST + 2.0 * SECURE * f64::from(number)
+}
+
+/// The opening of weights and activations.
+fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
+    let count = queries(weights.log_blowup) as f64;
+    let code = |params: &CommitmentParams| {
+        let depth = params.log_message + params.log_blowup - 1;
+        let tiles = params.columns().next_power_of_two().trailing_zeros() + params.log_message - TILE_LOG;
+        rounds(tiles)
+            + 2.0 * SECURE
+            + LIST
+            + 2.0 * BASE * params.columns() as f64 * leaves(count, depth)
+            + path(count, depth)
+    };
+    let variables = weights.log_message.max(activations.log_message);
+    let mut folds = 2.0 * rounds(variables) + 3.0 * LIST + SECURE * f64::from(FINAL_LOG).exp2() + 8.0;
+    let mut left = variables - 1;
+    while left > FINAL_LOG {
+        let depth = left + weights.log_blowup - FOLD_LOG;
+        let values = (f64::from(FOLD_LOG).exp2() - 1.0) * SECURE * leaves(count, depth);
+        folds += DIGEST + LIST + values + path(count, depth);
+        left = left.saturating_sub(FOLD_LOG);
+    }
+    code(weights) + code(activations) + folds
+}
+
+/// The different leaves of a tree of `2^depth` that so many random queries meet, on average.
+fn leaves(queries: f64, depth: u32) -> f64 {
+    let all = f64::from(depth).exp2();
+    // 1 - (1 - 1 / all)^queries, without cancellation.
+    all * -(queries * (-1.0 / all).ln_1p()).exp_m1()
+}
+
+/// The authentication path of these leaves: on each level the neighbours that are not known.
+fn path(queries: f64, depth: u32) -> f64 {
+    let open = (0..depth).map(|level| 2.0 * leaves(queries, level) - leaves(queries, level + 1));
+    LIST + DIGEST * open.sum::<f64>()
+}
