@@ -71,7 +71,7 @@ fn run(cli: &Cli) -> Result<Report, Failure> {
     // On a worker thread: each of the thousands of loops of a proof that another one began would wake the workers first.
     let command = || {
         let progress = bars::progress(cli.global.quiet);
-        let outcome = commands::run(&cli.command, progress.as_ref(), cli.global.quiet);
+        let outcome = commands::run(&cli.command, progress.as_ref(), &cli.global);
         progress.done();
         outcome
     };

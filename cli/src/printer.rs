@@ -14,8 +14,30 @@ use tessera_verdict::{rows, shown, usage};
 pub enum Status {
     /// Done, or the proof is accepted.
     Done,
-    /// The proof is rejected.
+    /// A proof is rejected.
     Rejected,
+    /// Of several proofs none is rejected, but one could not be decided.
+    Undecided,
+}
+
+impl Status {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Rejected => 1,
+            Self::Undecided => UNDECIDED,
+        }
+    }
+}
+
+impl From<tessera_verdict::Status> for Status {
+    fn from(status: tessera_verdict::Status) -> Self {
+        match status {
+            tessera_verdict::Status::Accepted => Self::Done,
+            tessera_verdict::Status::Rejected => Self::Rejected,
+            tessera_verdict::Status::Undecided => Self::Undecided,
+        }
+    }
 }
 
 /// The result of a command.
@@ -80,11 +102,7 @@ pub fn refuse(wrong: String, args: &[OsString]) -> u8 {
 /// Prints the outcome of a command about files of these names; returns the exit status.
 pub fn finish(outcome: Result<Report, Failure>, json: bool, names: &[&Path]) -> u8 {
     let (status, text, value) = match outcome {
-        Ok(report) => (
-            u8::from(report.status == Status::Rejected),
-            Ok(report.text),
-            report.json,
-        ),
+        Ok(report) => (report.status.code(), Ok(report.text), report.json),
         Err(Failure(message)) => {
             let columns = rows::columns(columns(&Term::stderr()), names.iter().copied());
             let text = format!("error: {}", shown::message(&message, columns));

@@ -8,13 +8,13 @@ use tessera_quantise::comparison::FidelityError;
 use tessera_quantise::texts::TextError;
 use tessera_support::files::FileError;
 use tessera_text::tokenizer::TokenizerError;
+use tessera_verdict::prompt::PromptError;
 use tessera_verifier::codec::CodecError;
 use thiserror::Error as ThisError;
 
 use crate::allowance::OutOfBudget;
 use crate::given::Misplaced;
 use crate::model::LoadError;
-use crate::prompt::PromptError;
 use crate::setup::SetupError;
 use crate::work::WorkError;
 

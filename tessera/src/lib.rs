@@ -41,7 +41,6 @@ pub mod model;
 mod open;
 pub mod plan;
 pub mod prediction;
-pub mod prompt;
 pub mod setup;
 pub mod work;
 
@@ -54,8 +53,8 @@ pub use inspect::{inspect, inspect_bytes, is_provable, subject_of, Inspected};
 pub use model::Model;
 pub use open::in_chunks;
 pub use plan::Budget;
-pub use prompt::{Prompt, PromptError, PromptIds};
 pub use setup::SetupOptions;
+pub use tessera_verdict::prompt::{self, Prompt, PromptError, PromptIds};
 
 pub use tessera_checkpoint::Checkpoint;
 pub use tessera_support::progress::{Progress, Silent};

@@ -3,6 +3,7 @@
 //! A template is a program that comes with the checkpoint: it gets no files, a limit of steps, and a limit of output;
 //! `crate::tokenizer::guard` limits time and memory.
 
+mod date;
 mod error;
 #[cfg(test)]
 mod goldens;
@@ -13,10 +14,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+pub use self::date::Date;
 pub use self::error::ChatError;
 pub use crate::jinja::Json;
 
-use crate::jinja::{self, Variable};
+use crate::jinja::{self, Rendered, Variable};
 use crate::tokenizer::guard::guarded;
 use crate::tokenizer::{special_tokens, token_text, Tokenizer, TokenizerError, IN_CHATS};
 
@@ -51,6 +53,8 @@ pub struct Conversation {
     pub messages: Vec<Json>,
     /// Descriptions of functions, as OpenAI's interface has them.
     pub tools: Option<Vec<Json>>,
+    /// When the conversation takes place; a template that writes the day into the prompt is refused without it.
+    pub date: Option<Date>,
 }
 
 /// A conversation as a prompt.
@@ -61,6 +65,8 @@ pub struct ChatPrompt {
     pub ids: Vec<u32>,
     /// Special tokens that the prompt spells, but not the template alone. They were encoded as text, not as these tokens.
     pub spelled: Vec<String>,
+    /// The date of the conversation, if the template has asked for it.
+    pub dated: Option<Date>,
 }
 
 /// Where a message may have what the model thought, by the names that are in use.
@@ -97,7 +103,8 @@ impl ChatTemplate {
     pub fn prompt(&self, conversation: &Conversation, tokenizer: &Tokenizer) -> Result<ChatPrompt, ChatError> {
         let (this, conversation, tokenizer) = (self.clone(), conversation.clone(), tokenizer.clone());
         guarded(TIME, move || {
-            let text = this.render(conversation, jinja::time::now())?;
+            let date = conversation.date;
+            let Rendered { text, dated } = this.render(conversation)?;
             let (mut ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
             let end = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
             if let Some(bos) = end(&this.around.0).filter(|bos| ids.first() != Some(bos)) {
@@ -110,12 +117,14 @@ impl ChatTemplate {
                 text: text.as_str().to_owned(),
                 ids,
                 spelled,
+                dated: date.filter(|_| dated),
             })
         })?
     }
 
     /// Renders the template for a conversation, with the variables that `transformers` gives it.
-    fn render(&self, conversation: Conversation, now: u64) -> Result<jinja::Text, ChatError> {
+    fn render(&self, conversation: Conversation) -> Result<Rendered, ChatError> {
+        let now = conversation.date.map(Date::seconds);
         let messages = conversation.messages.into_iter().map(normalised).collect();
         let mut variables = self.tokens.clone();
         let mut set = |name: &str, value| variables.push((name.to_owned(), value));
@@ -128,6 +137,7 @@ impl ChatTemplate {
         set("add_generation_prompt", Variable::Flag(true));
         jinja::render(&self.source, variables, now, RENDERED_BYTES).map_err(|error| match error {
             jinja::Error::Raised(message) => ChatError::Refused(message),
+            jinja::Error::NoTime => ChatError::NoDate,
             other => ChatError::Template(other.to_string()),
         })
     }
@@ -217,17 +227,21 @@ pub fn question(system: Option<&str>, user: &str) -> Conversation {
     Conversation {
         messages: system.into_iter().chain([message("user", user)]).collect(),
         tools: None,
+        date: None,
     }
 }
 
 /// Reads messages: a JSON list of objects with `role` and `content`. The content is a text or a list of parts; where a
 /// message has tool calls, it may be null or missing.
 pub fn messages(json: &str) -> Result<Vec<Json>, ChatError> {
+    messages_of(Json::parse(json).map_err(ChatError::Messages)?)
+}
+
+/// The same, of what is read already.
+pub fn messages_of(json: Json) -> Result<Vec<Json>, ChatError> {
     let wrong = |problem: String| Err(ChatError::Messages(problem));
-    let list = match Json::parse(json) {
-        Ok(Json::List(list)) => list,
-        Ok(_) => return wrong("not a JSON list of {\"role\", \"content\"}".to_owned()),
-        Err(problem) => return wrong(problem),
+    let Json::List(list) = json else {
+        return wrong("not a JSON list of {\"role\", \"content\"}".to_owned());
     };
     if list.is_empty() {
         return wrong("the list is empty".to_owned());
@@ -247,9 +261,13 @@ pub fn messages(json: &str) -> Result<Vec<Json>, ChatError> {
 
 /// Reads tools: a JSON list of objects that describe functions.
 pub fn tools(json: &str) -> Result<Vec<Json>, ChatError> {
-    match Json::parse(json) {
-        Ok(Json::List(list)) if list.iter().all(|tool| matches!(tool, Json::Map(_))) => Ok(list),
-        Ok(_) => Err(ChatError::Tools("not a JSON list of objects".to_owned())),
-        Err(problem) => Err(ChatError::Tools(problem)),
+    tools_of(Json::parse(json).map_err(ChatError::Tools)?)
+}
+
+/// The same, of what is read already.
+pub fn tools_of(json: Json) -> Result<Vec<Json>, ChatError> {
+    match json {
+        Json::List(list) if list.iter().all(|tool| matches!(tool, Json::Map(_))) => Ok(list),
+        _ => Err(ChatError::Tools("not a JSON list of objects".to_owned())),
     }
 }

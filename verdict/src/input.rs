@@ -36,6 +36,27 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     read_at_most(path, KEY_LIMIT as u64 + HEADER)
 }
 
+/// The most bytes of a text file.
+const TEXT_BYTES: u64 = 1 << 24;
+
+/// Reads a text file, or standard input.
+///
+/// # Errors
+/// If that fails, if there are more than 16 MiB, or if it is not UTF-8: the error names the input.
+pub fn read_text(path: &Path) -> Result<String, String> {
+    let bytes = read_at_most(path, TEXT_BYTES + 1)?;
+    if bytes.len() as u64 > TEXT_BYTES {
+        return Err(format!(
+            "{} has more than {TEXT_BYTES} bytes, which is no prompt",
+            name(path)
+        ));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        format!("{} is not UTF-8 text: invalid byte at {at}", name(path))
+    })
+}
+
 /// Reads what should be a proof of the model of a key, up to a byte more than such a proof can have. The key must have passed
 /// its check.
 ///
@@ -85,6 +106,8 @@ pub fn regular(path: &Path) -> Result<(), String> {
 pub fn once<'a>(inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), String> {
     match inputs.into_iter().filter(|path| is_stdin(path)).count() {
         0 | 1 => Ok(()),
-        _ => Err("only one of key and proofs can be standard input: name a file for the others".to_owned()),
+        _ => {
+            Err("only one of key and proofs, and of the files that options name, can be standard input: name a file for the others".to_owned())
+        }
     }
 }

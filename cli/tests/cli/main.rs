@@ -10,6 +10,7 @@ mod gguf;
 mod limits;
 mod mistakes;
 mod outputs;
+mod policies;
 mod prompts;
 mod rank;
 mod recipe;

@@ -89,6 +89,16 @@ pub fn strftime(format: &str, seconds: u64) -> Result<String, String> {
     Ok(out)
 }
 
+/// Days from 1970-01-01 to a day; `None` if the month has no such day, or the year is before 1970.
+pub fn days(year: u64, month: u64, day: u64) -> Option<u64> {
+    let since = year.checked_sub(1970)?;
+    // Every fourth year is a leap year, of the full centuries every fourth.
+    let leaps = |year: u64| year / 4 - year / 100 + year / 400;
+    let first = since * 365 + leaps(year.checked_sub(1)?) - leaps(1969);
+    let found = (first..first + 366).find(|days| date(*days).1 == month && date(*days).2 == day);
+    found.filter(|days| date(*days).0 == year)
+}
+
 /// Year, month, day and day of the year of a day after 1970-01-01.
 fn date(days: u64) -> (u64, u64, u64, u64) {
     let leap = |y: u64| y.is_multiple_of(4) && (!y.is_multiple_of(100) || y.is_multiple_of(400));
