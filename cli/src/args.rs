@@ -8,6 +8,7 @@ mod prove;
 mod rank;
 mod report;
 mod shapes;
+mod tokenize;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -28,8 +29,9 @@ pub use prove::{AnswerArgs, ChunksArg, ProveArgs};
 pub use rank::RankArgs;
 pub use report::ReportArgs;
 pub use shapes::ShapeArg;
-use tessera::verifier::context::Context;
-pub use tessera_verdict::expected::Ids;
+pub use tessera_verdict::command::VerifyArgs;
+pub use tessera_verdict::policy::Ids;
+pub use tokenize::TokenizeArgs;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
 ///
@@ -80,7 +82,7 @@ pub enum Command {
     ProveChunk(ProveChunkArgs),
     /// Compose the chunk proofs of a work directory into one proof
     Compose(ComposeArgs),
-    /// Check a proof: needs the model key, but neither weights nor prover
+    /// Check proofs: needs the model key, but neither weights nor prover
     Verify(VerifyArgs),
     /// Check a proof, and write the verdict as a page to read, print and hand on
     Report(ReportArgs),
@@ -90,6 +92,8 @@ pub enum Command {
     Inspect(InspectArgs),
     /// Compare the integer model with the float model of the same checkpoint
     Fidelity(FidelityArgs),
+    /// Print the ids of a text or a conversation, as prove and verify make them
+    Tokenize(TokenizeArgs),
     /// Generate a text without a proof
     Generate(GenerateArgs),
     /// Make the vector of a text with an encoder, without a proof
@@ -247,10 +251,10 @@ pub struct PromptSource {
     #[arg(long, value_name = "FILE")]
     pub prompt_file: Option<PathBuf>,
     /// Prompt as token ids, between commas or spaces
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", conflicts_with = "chat")]
     pub prompt_ids: Option<Ids>,
     /// File with token ids, between commas or white space, or as a JSON list
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "chat")]
     pub prompt_ids_file: Option<PathBuf>,
     /// Conversation in a file, a JSON list of {"role", "content"}; needs --chat
     #[arg(long, value_name = "FILE", requires = "chat")]
@@ -386,44 +390,6 @@ pub struct ComposeArgs {
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
-}
-
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// Model key, from someone you trust or from your own setup; - is standard input
-    #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
-    /// Proof file; - is standard input. Write -- before it if its name may begin with a hyphen
-    pub proof: PathBuf,
-    /// Reject unless the prompt's ids are the encoding of this text; a chat has more than the question, so name its ids
-    #[arg(
-        long,
-        value_name = "TEXT",
-        conflicts_with = "expect_prompt_ids",
-        allow_hyphen_values = true
-    )]
-    pub expect_prompt: Option<String>,
-    /// Reject unless the prompt's ids are the encoding of this query and this document, for a reranker
-    #[arg(long, num_args = 2, value_names = ["QUERY", "DOCUMENT"], allow_hyphen_values = true,
-        conflicts_with_all = ["expect_prompt", "expect_prompt_ids"])]
-    pub expect_pair: Option<Vec<String>>,
-    /// Reject unless the output reads exactly like this (special tokens are not shown in a text)
-    #[arg(
-        long,
-        value_name = "TEXT",
-        conflicts_with = "expect_output_ids",
-        allow_hyphen_values = true
-    )]
-    pub expect_output: Option<String>,
-    /// Reject unless the prompt has these ids
-    #[arg(long, value_name = "IDS")]
-    pub expect_prompt_ids: Option<Ids>,
-    /// Reject unless the output has these ids
-    #[arg(long, value_name = "IDS")]
-    pub expect_output_ids: Option<Ids>,
-    /// Reject unless the proof was made in this context, 32 bytes
-    #[arg(long, value_name = "HEX")]
-    pub expect_context: Option<Context>,
 }
 
 /// The formulas of predictions (`commands/predict.rs`), as the help text shows them.

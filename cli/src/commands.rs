@@ -25,6 +25,7 @@ mod security;
 mod setup;
 mod status;
 mod synth;
+mod tokenize;
 mod verify;
 mod work;
 
@@ -44,13 +45,14 @@ pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result
         Command::Demo(args) => demo::run(args, progress),
         Command::Setup(args) => setup::run(args, progress),
         Command::Prove(args) => prove::run(args, progress, global),
-        Command::Verify(args) => verify::run(args),
+        Command::Verify(args) => verify::run(args, global),
         Command::Report(args) => page::run(args),
         Command::Chain(args) => chain::run(args),
         Command::Inspect(args) => inspect::run(args, progress),
         Command::Fidelity(args) => fidelity::run(args, progress),
         Command::Embed(args) => embed::run(args, progress),
         Command::Rank(args) => rank::run(args, progress),
+        Command::Tokenize(args) => tokenize::run(args, global.quiet || global.json),
         Command::Generate(args) => generate::run(args, progress),
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),
@@ -62,7 +64,7 @@ pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result
 /// Names of files that come from others, beside which is said what they are.
 pub fn names(command: &Command) -> Vec<&Path> {
     match command {
-        Command::Verify(args) => vec![&args.key, &args.proof],
+        Command::Verify(args) => args.names(),
         Command::Report(args) => vec![&args.key, &args.proof],
         Command::Inspect(args) => vec![&args.path],
         _ => Vec::new(),

@@ -14,12 +14,12 @@ use tessera_verdict::{rows, shown, usage};
 pub enum Status {
     /// Done, or the proof is accepted.
     Done,
-    /// The proof is rejected.
+    /// A proof is rejected.
     Rejected,
     /// The model gives another answer than the expected one: nothing is proved.
     Differs,
-    /// Something could not be done.
-    Undone,
+    /// Something could not be done, or, of several proofs of which none is rejected, one could not be decided.
+    Undecided,
 }
 
 impl Status {
@@ -27,7 +27,17 @@ impl Status {
         match self {
             Self::Done => 0,
             Self::Rejected | Self::Differs => 1,
-            Self::Undone => UNDECIDED,
+            Self::Undecided => UNDECIDED,
+        }
+    }
+}
+
+impl From<tessera_verdict::Status> for Status {
+    fn from(status: tessera_verdict::Status) -> Self {
+        match status {
+            tessera_verdict::Status::Accepted => Self::Done,
+            tessera_verdict::Status::Rejected => Self::Rejected,
+            tessera_verdict::Status::Undecided => Self::Undecided,
         }
     }
 }

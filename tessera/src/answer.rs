@@ -10,6 +10,8 @@ use tessera_model::QuantisedModel;
 use tessera_prover::{prove_in_context, prove_statement, ProveReport, ProverModel};
 use tessera_support::files;
 use tessera_support::progress::Progress;
+use tessera_text::chat::Date;
+use tessera_verdict::prompt::{check_encoder, check_reranker, Prompt, PromptError, PromptIds};
 use tessera_verdict::vector::Vector;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::ModelKey;
@@ -17,7 +19,6 @@ use tessera_verifier::key::ModelKey;
 use crate::expected::{ExpectedAnswer, Followed};
 use crate::lengths::fewest_chunks;
 use crate::plan::{Budget, Plan, Task};
-use crate::prompt::{check_encoder, check_reranker, Prompt, PromptError, PromptIds};
 use crate::request::ProofRequest;
 use crate::work::{drive, Driver, Request, WorkDir};
 use crate::{Error, Model};
@@ -370,11 +371,12 @@ impl Model {
         })
     }
 
-    /// The ids that the model gets for a prompt.
+    /// The ids that the model gets for a prompt; a chat without a date takes place now.
     ///
     /// # Errors
     /// If the prompt cannot be used with the model ([`Prompt::ids`]).
     pub fn ids(&self, prompt: &Prompt) -> Result<PromptIds, Error> {
+        let prompt = prompt.clone().dated(Date::now());
         Ok(prompt.ids(&self.key, self.tokenizer.as_ref())?)
     }
 

@@ -8,6 +8,7 @@ use tessera_quantise::comparison::FidelityError;
 use tessera_quantise::texts::TextError;
 use tessera_support::files::FileError;
 use tessera_text::tokenizer::TokenizerError;
+use tessera_verdict::prompt::PromptError;
 use tessera_verifier::codec::CodecError;
 use thiserror::Error as ThisError;
 
@@ -15,7 +16,6 @@ use crate::allowance::OutOfBudget;
 use crate::expected::{AnswerError, Difference};
 use crate::given::Misplaced;
 use crate::model::LoadError;
-use crate::prompt::PromptError;
 use crate::setup::SetupError;
 use crate::work::WorkError;
 

@@ -44,7 +44,6 @@ mod open;
 mod page;
 pub mod plan;
 pub mod prediction;
-pub mod prompt;
 mod request;
 pub mod setup;
 mod timetable;
@@ -61,9 +60,9 @@ pub use model::Model;
 pub use open::in_chunks;
 pub use page::{page, ProofPage};
 pub use plan::Budget;
-pub use prompt::{Prompt, PromptError, PromptIds};
 pub use request::ProofRequest;
 pub use setup::SetupOptions;
+pub use tessera_verdict::prompt::{self, Prompt, PromptError, PromptIds};
 pub use timetable::Timetable;
 
 pub use tessera_checkpoint::Checkpoint;

@@ -3,9 +3,6 @@
 use std::time::Instant;
 
 use tessera_recipe::KeyFileError;
-use tessera_text::chat::{ChatTemplate, Choice};
-use tessera_text::shown::Turn;
-use tessera_text::tokenizer::Tokenizer;
 use tessera_verdict::page::{File, Page};
 use tessera_verdict::rows::{bytes, seconds, Rows};
 use tessera_verdict::{mistaken, Verdict};
@@ -58,7 +55,6 @@ pub fn page(key_file: &File<'_>, proof_file: &File<'_>, made_by: &str) -> Result
     });
     let verdict = verdict.because(mistaken(proof_file.name, proof_file.bytes));
     let proved = verdict.proved().map(|proved| proved.statement());
-    let turns = proved.and_then(|statement| turns(&key, tokenizer.ok()?.as_ref()?, &statement.prompt));
     let costs = costs(
         &key,
         proved.map(|statement| statement.rows() + usize::from(key.config.generates())),
@@ -69,7 +65,6 @@ pub fn page(key_file: &File<'_>, proof_file: &File<'_>, made_by: &str) -> Result
         key: (&key, &recipe),
         key_file: key_file.clone(),
         proof_file: proof_file.clone(),
-        turns: turns.as_deref(),
         costs: &costs,
         made_by,
     };
@@ -79,12 +74,6 @@ pub fn page(key_file: &File<'_>, proof_file: &File<'_>, made_by: &str) -> Result
         verdict,
         seconds: time,
     })
-}
-
-/// The messages of a prompt, if it is a chat of the key's template.
-fn turns(key: &ModelKey, tokenizer: &Tokenizer, prompt: &[u32]) -> Option<Vec<Turn>> {
-    let template = ChatTemplate::new(&key.tokenizer_config, Choice::Own, false).ok()?;
-    template.turns(prompt, tokenizer)
 }
 
 fn costs(key: &ModelKey, tokens: Option<usize>, time: f64) -> Rows {

@@ -3,21 +3,22 @@
 //! A template is a program that comes with the checkpoint: it gets no files, a limit of steps, and a limit of output;
 //! `crate::tokenizer::guard` limits time and memory.
 
+mod date;
 mod error;
 #[cfg(test)]
 mod goldens;
 #[cfg(test)]
 mod tests;
-mod turns;
 
 use std::time::Duration;
 
 use serde_json::Value;
 
+pub use self::date::Date;
 pub use self::error::ChatError;
 pub use crate::jinja::Json;
 
-use crate::jinja::{self, Variable};
+use crate::jinja::{self, Rendered, Variable};
 use crate::tokenizer::guard::guarded;
 use crate::tokenizer::{special_tokens, token_text, Tokenizer, TokenizerError, IN_CHATS};
 
@@ -52,6 +53,8 @@ pub struct Conversation {
     pub messages: Vec<Json>,
     /// Descriptions of functions, as OpenAI's interface has them.
     pub tools: Option<Vec<Json>>,
+    /// When the conversation takes place; a template that writes the day into the prompt is refused without it.
+    pub date: Option<Date>,
 }
 
 /// A conversation as a prompt.
@@ -62,6 +65,8 @@ pub struct ChatPrompt {
     pub ids: Vec<u32>,
     /// Special tokens that the prompt spells, but not the template alone. They were encoded as text, not as these tokens.
     pub spelled: Vec<String>,
+    /// The date of the conversation, if the template has asked for it.
+    pub dated: Option<Date>,
 }
 
 /// Where a message may have what the model thought, by the names that are in use.
@@ -98,30 +103,28 @@ impl ChatTemplate {
     pub fn prompt(&self, conversation: &Conversation, tokenizer: &Tokenizer) -> Result<ChatPrompt, ChatError> {
         let (this, conversation, tokenizer) = (self.clone(), conversation.clone(), tokenizer.clone());
         guarded(TIME, move || {
-            this.prompt_at(conversation, &tokenizer, jinja::time::now())
+            let date = conversation.date;
+            let Rendered { text, dated } = this.render(conversation)?;
+            let (mut ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
+            let end = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
+            if let Some(bos) = end(&this.around.0).filter(|bos| ids.first() != Some(bos)) {
+                ids.insert(0, bos);
+            }
+            if let Some(eos) = end(&this.around.1).filter(|eos| ids.last() != Some(eos)) {
+                ids.push(eos);
+            }
+            Ok(ChatPrompt {
+                text: text.as_str().to_owned(),
+                ids,
+                spelled,
+                dated: date.filter(|_| dated),
+            })
         })?
     }
 
-    /// The prompt that the template makes at a time, in seconds from 1970, without a guard.
-    fn prompt_at(&self, conversation: Conversation, tokenizer: &Tokenizer, now: u64) -> Result<ChatPrompt, ChatError> {
-        let text = self.render(conversation, now)?;
-        let (mut ids, spelled) = tokenizer.encode_rendered(text.as_str(), text.user())?;
-        let end = |token: &Option<String>| token.as_deref().and_then(|token| tokenizer.id(token));
-        if let Some(bos) = end(&self.around.0).filter(|bos| ids.first() != Some(bos)) {
-            ids.insert(0, bos);
-        }
-        if let Some(eos) = end(&self.around.1).filter(|eos| ids.last() != Some(eos)) {
-            ids.push(eos);
-        }
-        Ok(ChatPrompt {
-            text: text.as_str().to_owned(),
-            ids,
-            spelled,
-        })
-    }
-
     /// Renders the template for a conversation, with the variables that `transformers` gives it.
-    fn render(&self, conversation: Conversation, now: u64) -> Result<jinja::Text, ChatError> {
+    fn render(&self, conversation: Conversation) -> Result<Rendered, ChatError> {
+        let now = conversation.date.map(Date::seconds);
         let messages = conversation.messages.into_iter().map(normalised).collect();
         let mut variables = self.tokens.clone();
         let mut set = |name: &str, value| variables.push((name.to_owned(), value));
@@ -134,6 +137,7 @@ impl ChatTemplate {
         set("add_generation_prompt", Variable::Flag(true));
         jinja::render(&self.source, variables, now, RENDERED_BYTES).map_err(|error| match error {
             jinja::Error::Raised(message) => ChatError::Refused(message),
+            jinja::Error::NoTime => ChatError::NoDate,
             other => ChatError::Template(other.to_string()),
         })
     }
@@ -223,6 +227,7 @@ pub fn question(system: Option<&str>, user: &str) -> Conversation {
     Conversation {
         messages: system.into_iter().chain([message("user", user)]).collect(),
         tools: None,
+        date: None,
     }
 }
 

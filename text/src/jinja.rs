@@ -30,7 +30,7 @@ mod statements;
 mod strings;
 mod tests;
 mod text;
-pub mod time;
+pub(crate) mod time;
 mod value;
 mod writing;
 
@@ -38,6 +38,7 @@ use std::collections::HashMap;
 
 pub use self::error::Error;
 pub use self::json::Json;
+pub use self::machine::Rendered;
 pub use self::text::Text;
 
 use self::value::Value;
@@ -55,8 +56,14 @@ pub enum Variable {
     Flag(bool),
 }
 
-/// Runs a template. `now` is in seconds since 1970, `limit` the most bytes of the result.
-pub fn render(source: &str, variables: Vec<(String, Variable)>, now: u64, limit: usize) -> Result<Text, Error> {
+/// Runs a template. `now` is in seconds since 1970, or `None` if a template that asks for it is to fail; `limit` is the most bytes of the
+/// result.
+pub fn render(
+    source: &str,
+    variables: Vec<(String, Variable)>,
+    now: Option<u64>,
+    limit: usize,
+) -> Result<Rendered, Error> {
     if source.len() > SOURCE_BYTES {
         let bytes = source.len();
         return Err(Error::Limit(format!("it has {bytes} bytes, more than {SOURCE_BYTES}")));

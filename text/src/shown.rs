@@ -34,15 +34,6 @@ pub struct Texts {
     pub output: Side,
 }
 
-/// A message of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Turn {
-    /// Who speaks, as chat templates name it: `system`, `user` or `assistant`.
-    pub role: &'static str,
-    /// The text.
-    pub content: String,
-}
-
 /// What a tokenizer has to know to show ids as text.
 pub trait Decode {
     /// Why ids have no text.

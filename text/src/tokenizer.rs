@@ -20,6 +20,7 @@ mod templates;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod unknown;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub struct Tokenizer {
     sentence: Sentence,
     /// Special tokens by id, as the tokenizer names them.
     specials: Arc<BTreeMap<u32, AddedToken>>,
+    /// The token in the place of text that no other token stands for.
+    unknown: Option<u32>,
 }
 
 /// A text as token ids.
@@ -70,13 +73,14 @@ impl Tokenizer {
         let config = config.map(config_fields).transpose()?.unwrap_or_default();
         let sentence = Sentence::of_config(&config);
         let (time, bytes, own) = (2 * time_for(tokenizer.len()), tokenizer.to_vec(), sentence.clone());
-        let (inner, growth) = guarded(time, move || load(&bytes, &config, &own))??;
+        let (inner, growth, unknown) = guarded(time, move || load(&bytes, &config, &own))??;
         let specials = inner.get_added_tokens_decoder().into_iter().filter(|(_, t)| t.special);
         Ok(Self {
             specials: Arc::new(specials.collect()),
             inner: Arc::new(inner),
             growth,
             sentence,
+            unknown,
         })
     }
 
@@ -208,8 +212,11 @@ impl Tokenizer {
     }
 }
 
+/// A tokenizer, how it can grow a text, and its unknown token.
+type Loaded = (Inner, Growth, Option<u32>);
+
 /// Reads a tokenizer that is within the limits.
-fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Result<(Inner, Growth), TokenizerError> {
+fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Result<Loaded, TokenizerError> {
     let format = |e: serde_json::Error| TokenizerError::Format(json::problem(bytes, &e));
     // The library panics on files that are not JSON inside of their decoder, and gets what was checked here: a field
     // that is there twice has one value.
@@ -225,6 +232,9 @@ fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Resul
     let mut inner = Inner::deserialize(&value).map_err(format)?;
     check_ids(&inner, &value)?;
     let direction = truncation_side(config, &value);
+    let model = &value["model"];
+    let unknown = model["unk_id"].as_u64().and_then(|id| u32::try_from(id).ok());
+    let unknown = unknown.or_else(|| inner.token_to_id(model["unk_token"].as_str()?));
     drop(value);
     inner.with_padding(None);
     // The library would subtract these from a length that is smaller.
@@ -241,7 +251,7 @@ fn load(bytes: &[u8], config: &Map<String, Value>, sentence: &Sentence) -> Resul
     });
     let truncated = inner.with_truncation(truncation);
     truncated.map_err(|e| TokenizerError::Format(e.to_string()))?;
-    Ok((inner, growth))
+    Ok((inner, growth, unknown))
 }
 
 /// The end at which a text that is too long is cut: transformers asks `tokenizer_config.json` first, then `tokenizer.json`.

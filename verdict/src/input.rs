@@ -36,6 +36,24 @@ pub fn read(path: &Path) -> Result<Vec<u8>, String> {
     read_at_most(path, KEY_LIMIT as u64 + HEADER)
 }
 
+/// The most bytes of a file with a prompt, an answer or messages.
+pub const PROMPT_BYTES: u64 = 1 << 24;
+
+/// Reads a text file, or standard input, of so many bytes at most; `what` names what such a file holds.
+///
+/// # Errors
+/// If that fails, if the file is longer, or if it is not UTF-8: the error names the input.
+pub fn read_text(path: &Path, most: u64, what: &str) -> Result<String, String> {
+    let bytes = read_at_most(path, most + 1)?;
+    if bytes.len() as u64 > most {
+        return Err(format!("{} has more than {most} bytes, which is no {what}", name(path)));
+    }
+    String::from_utf8(bytes).map_err(|e| {
+        let at = e.utf8_error().valid_up_to();
+        format!("{} is not UTF-8 text: invalid byte at {at}", name(path))
+    })
+}
+
 /// Reads what should be a proof of the model of a key, up to a byte more than such a proof can have. The key must have passed
 /// its check.
 ///
@@ -85,6 +103,8 @@ pub fn regular(path: &Path) -> Result<(), String> {
 pub fn once<'a>(inputs: impl IntoIterator<Item = &'a Path>) -> Result<(), String> {
     match inputs.into_iter().filter(|path| is_stdin(path)).count() {
         0 | 1 => Ok(()),
-        _ => Err("only one of key and proofs can be standard input: name a file for the others".to_owned()),
+        _ => {
+            Err("only one of key and proofs, and of the files that options name, can be standard input: name a file for the others".to_owned())
+        }
     }
 }

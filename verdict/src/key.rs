@@ -1,13 +1,15 @@
+use std::sync::OnceLock;
+
 use tessera_circuits::statement::Statement;
 use tessera_recipe::{KeyFileError, Recipe};
+use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::key::{KeyError, ModelId, ModelKey};
 use tessera_verifier::verify::verify_bytes;
 
 use crate::claim::Claim;
-use crate::expected::Expected;
 use crate::text::{Decode, Texts};
 use crate::verdict::{Outcome, Verdict};
-use crate::vocabulary::Vocabulary;
+use crate::vocabulary::{Vocabulary, VocabularyError};
 
 /// A model key, read and checked once, with what shows its ids as text.
 #[derive(Clone, Debug)]
@@ -15,8 +17,23 @@ pub struct Key {
     key: ModelKey,
     id: ModelId,
     recipe: Recipe,
-    /// None if the model has no tokenizer; or why it cannot be used.
-    vocabulary: Result<Option<Vocabulary>, String>,
+    decoder: Decoder,
+    /// The whole tokenizer, which is read when something needs it: a large one takes a second. None if the model has none; or why it
+    /// cannot be used.
+    encoder: OnceLock<Result<Option<Tokenizer>, String>>,
+}
+
+/// What makes texts of ids.
+#[derive(Clone, Debug)]
+enum Decoder {
+    /// Nothing: the model has no tokenizer.
+    None,
+    /// The small half of the tokenizer.
+    Small(Box<Vocabulary>),
+    /// The whole tokenizer, because the small half does not know the way it decodes.
+    Whole,
+    /// Nothing, for this reason.
+    Unusable(String),
 }
 
 impl Key {
@@ -31,17 +48,20 @@ impl Key {
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, KeyFileError> {
         let (key, recipe) = tessera_recipe::read_key(bytes)?;
-        let vocabulary = match key.tokenizer.is_empty() {
-            true => Ok(None),
-            false => Vocabulary::from_bytes(&key.tokenizer)
-                .map(Some)
-                .map_err(|e| e.to_string()),
+        let decoder = match key.tokenizer.is_empty() {
+            true => Decoder::None,
+            false => match Vocabulary::from_bytes(&key.tokenizer) {
+                Ok(vocabulary) => Decoder::Small(Box::new(vocabulary)),
+                Err(VocabularyError::Unknown { .. }) => Decoder::Whole,
+                Err(error) => Decoder::Unusable(error.to_string()),
+            },
         };
         Ok(Self {
             id: key.id().map_err(KeyError::from)?,
             key,
             recipe,
-            vocabulary,
+            decoder,
+            encoder: OnceLock::new(),
         })
     }
 
@@ -67,45 +87,76 @@ impl Key {
         })
     }
 
-    /// The verdict on a proof that has to be about something.
-    ///
-    /// # Errors
-    /// If the proof holds, but whether it is about that cannot be decided: its output has no text.
-    ///
-    /// ```no_run
-    /// use tessera_verdict::{expected::Expected, Key};
-    ///
-    /// let key = Key::from_bytes(&std::fs::read("model.key")?)?;
-    /// let expected = Expected {
-    ///     prompt: Some(vec![1, 80, 147, 201, 282, 57]),
-    ///     ..Expected::default()
-    /// };
-    /// let verdict = key.verify_expecting(&std::fs::read("story.proof")?, &expected)?;
-    /// println!("{}", verdict.text("story.proof", "model.key", None));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn verify_expecting(&self, proof: &[u8], expected: &Expected) -> Result<Verdict, String> {
-        self.verify(proof).expecting(expected)
-    }
-
     /// What a statement about the model says.
     pub fn claim(&self, statement: &Statement) -> Claim {
-        let texts = match &self.vocabulary {
-            Ok(Some(vocabulary)) => {
-                let texts = Texts::of(vocabulary, &statement.prompt, statement.generated_ids());
-                texts.map_err(|e| e.to_string())
-            }
-            Ok(None) => Err(NO_TOKENIZER.to_owned()),
-            Err(reason) => Err(reason.clone()),
-        };
-        let vocabulary = self.vocabulary.as_ref().ok().and_then(Option::as_ref);
-        Claim::new(statement, &self.key, texts, |id| vocabulary?.token(id))
+        let texts = self.texts(&statement.prompt, statement.generated_ids());
+        Claim::new(statement, &self.key, texts, |id| self.token(id))
     }
 
-    /// Whether ids of the model have text; or why not.
+    /// The texts of a prompt and an output.
+    fn texts(&self, prompt: &[u32], output: &[u32]) -> Result<Texts, String> {
+        match &self.decoder {
+            Decoder::None => Err(NO_TOKENIZER.to_owned()),
+            Decoder::Small(vocabulary) => Texts::of(vocabulary.as_ref(), prompt, output).map_err(|e| e.to_string()),
+            Decoder::Whole => {
+                let tokenizer = self.encoder()?.ok_or_else(|| NO_TOKENIZER.to_owned())?;
+                tokenizer.texts(prompt, output).map_err(|e| e.to_string())
+            }
+            Decoder::Unusable(reason) => Err(reason.clone()),
+        }
+    }
+
+    /// The text of a prompt, without special tokens; `None` if there is none.
+    pub fn prompt_text(&self, ids: &[u32]) -> Option<String> {
+        Some(self.texts(ids, &[]).ok()?.prompt.text)
+    }
+
+    /// The token of an id, as the vocabulary spells it.
+    pub fn token(&self, id: u32) -> Option<String> {
+        match &self.decoder {
+            Decoder::Small(vocabulary) => vocabulary.token(id),
+            Decoder::Whole => self.encoder().ok().flatten()?.token(id),
+            Decoder::None | Decoder::Unusable(_) => None,
+        }
+    }
+
+    /// The token in the place of text that no other token stands for, if there is one.
+    pub fn unknown(&self) -> Option<u32> {
+        match &self.decoder {
+            Decoder::Small(vocabulary) => vocabulary.unknown(),
+            Decoder::Whole => self.encoder().ok().flatten()?.unknown(),
+            Decoder::None | Decoder::Unusable(_) => None,
+        }
+    }
+
+    /// Whether ids of the model have text.
+    ///
+    /// # Errors
+    /// If its tokenizer cannot be used.
     pub fn tokenizer(&self) -> Result<bool, &str> {
-        match &self.vocabulary {
-            Ok(vocabulary) => Ok(vocabulary.is_some()),
+        match &self.decoder {
+            Decoder::None => Ok(false),
+            Decoder::Small(_) => Ok(true),
+            Decoder::Whole => self.encoder().map(|tokenizer| tokenizer.is_some()),
+            Decoder::Unusable(reason) => Err(reason),
+        }
+    }
+
+    /// The whole tokenizer of the key, which makes ids of texts, too; `None` if the model has none. It is read by the first call.
+    ///
+    /// # Errors
+    /// If it cannot be used.
+    pub fn encoder(&self) -> Result<Option<&Tokenizer>, &str> {
+        let read = || {
+            if self.key.tokenizer.is_empty() {
+                return Ok(None);
+            }
+            let config = Some(self.key.tokenizer_config.as_slice()).filter(|config| !config.is_empty());
+            let tokenizer = Tokenizer::from_bytes(&self.key.tokenizer, config);
+            tokenizer.map(Some).map_err(|e| e.to_string())
+        };
+        match self.encoder.get_or_init(read) {
+            Ok(tokenizer) => Ok(tokenizer.as_ref()),
             Err(reason) => Err(reason),
         }
     }

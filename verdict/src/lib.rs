@@ -28,8 +28,9 @@
 //! # Ok::<(), tessera_verdict::KeyFileError>(())
 //! ```
 //!
-//! The crate needs no prover, no clock and no threads, and only [`input`] needs a file system, so you can embed it
-//! anywhere. It treats keys and proofs as hostile bytes: it does not panic on them, and its work is bounded. A text
+//! The crate needs no prover and no clock, and only [`input`] needs a file system, so you can embed it
+//! anywhere. The feature `command-line` adds the command `verify` for programs. Tokenizers, which come with keys, run on a
+//! thread of their own where there are threads, so that one that takes too long can be given up. It treats keys and proofs as hostile bytes: it does not panic on them, and its work is bounded. A text
 //! inside a proof cannot pass itself off as the verdict, because [`shown`] escapes it.
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
@@ -45,12 +46,17 @@
     )
 )]
 
+pub mod check;
 pub mod claim;
+#[cfg(feature = "command-line")]
+pub mod command;
+pub mod conversation;
 pub mod describe;
-pub mod expected;
 pub mod input;
 mod key;
 pub mod page;
+pub mod policy;
+pub mod prompt;
 pub mod rows;
 pub mod shown;
 pub use tessera_text::shown as text;

@@ -17,10 +17,11 @@ use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::Proof;
 
 use self::html::Html;
+use crate::conversation;
 use crate::describe::{dimensions, recipe_rows};
 use crate::rows::{bytes, Rows};
 use crate::shown;
-use crate::text::{Piece, Turn};
+use crate::text::Piece;
 use crate::verdict::{mode_text, proves, Outcome, Proved, Verdict, BUT_NOT};
 
 /// More ids than these are not written into the commands of a page.
@@ -47,8 +48,6 @@ pub struct Page<'a> {
     pub key_file: File<'a>,
     /// The file of the proof.
     pub proof_file: File<'a>,
-    /// The messages of the prompt, if the prompt is exactly what the chat template of the key makes of them.
-    pub turns: Option<&'a [Turn]>,
     /// Times and sizes, for the part about costs.
     pub costs: &'a Rows,
     /// The program that made the page, and when.
@@ -146,29 +145,31 @@ impl Page<'_> {
     fn said(&self, proved: &Proved, html: &mut Html) {
         let claim = proved.claim();
         let statement = proved.statement();
+        let turns = conversation::turns(claim);
         html.raw("<section>\n<h2>");
-        html.raw(match (claim.vector(), self.turns) {
+        html.raw(match (claim.vector(), &turns) {
             (Some(_), _) => "Input",
             (None, Some(_)) => "Conversation",
             (None, None) => "Prompt and output",
         });
         html.raw("</h2>\n<p class=\"note\">");
-        html.raw(match self.turns {
+        html.raw(match &turns {
             Some(_) => {
-                "The prompt has exactly the ids that the chat template of the key makes of these messages. The last message is the \
-                 output, which the model generated. All others are the prompt: somebody chose them, earlier answers too."
+                "Special tokens in the prompt divide it into these messages. The last one is the output, which the model generated. \
+                 All others are the prompt: somebody chose them, earlier answers too."
             }
             None => "The proof is about the ids; the tokenizer of the key shows them as this text.",
         });
         html.raw("</p>\n");
-        match (self.turns, claim.texts()) {
+        match (&turns, claim.texts()) {
             (Some(turns), Ok(texts)) => {
-                for turn in turns {
-                    let name = match turn.role {
+                for turn in turns.iter().filter(|turn| !turn.generated) {
+                    let name = match turn.role.as_str() {
                         "assistant" => "assistant, as given in the prompt",
+                        "" => "outside of any message",
                         role => role,
                     };
-                    html.said(name, "given", &[Piece::Text(turn.content.clone())]);
+                    html.said(name, "given", &[Piece::Text(turn.text.clone())]);
                 }
                 html.said("output of the model", "output", &texts.output.pieces);
             }
@@ -181,7 +182,7 @@ impl Page<'_> {
             (_, Err(reason)) => html.paragraph(&format!("There is no text: {reason}.")),
         }
         let rows = Rows::default().ids("prompt ids", &statement.prompt);
-        let rows = match (self.turns, claim.texts()) {
+        let rows = match (&turns, claim.texts()) {
             (Some(_), Ok(texts)) => rows.row("prompt as it is", shown::pieces(&texts.prompt.pieces)),
             _ => rows,
         };

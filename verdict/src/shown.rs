@@ -155,6 +155,11 @@ pub fn line(text: &str) -> String {
     escaped(text, Also::Nothing)
 }
 
+/// A text with its line ends as they are, for a place where they can do no harm: not beside lines of a verdict.
+pub fn lines(text: &str) -> String {
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// A message for a terminal of this many columns, whose further lines cannot be taken for anything else.
 pub fn message(text: &str, columns: usize) -> String {
     let lines = text.lines().enumerate().flat_map(|(i, text)| {

@@ -5,8 +5,8 @@ use tessera_verifier::context::Context;
 use tessera_verifier::key::ModelId;
 use tessera_verifier::verify::{Verified, VerifyError};
 
+use crate::check::{self, Check, Finding};
 use crate::claim::Claim;
-use crate::expected::Expected;
 use crate::rows::{seconds, width, Rows};
 use crate::shown;
 
@@ -19,6 +19,8 @@ pub struct Verdict {
     pub proof_bytes: usize,
     /// How it was decided.
     pub outcome: Outcome,
+    /// What became of the expectations, if there are any.
+    pub checks: Vec<Check>,
 }
 
 /// How it was decided.
@@ -142,6 +144,7 @@ impl Verdict {
             key,
             proof_bytes,
             outcome,
+            checks: Vec::new(),
         }
     }
 
@@ -154,22 +157,44 @@ impl Verdict {
         self
     }
 
-    /// Rejects an accepted proof unless it is about what is expected.
+    /// The same after its proof was compared with what is expected: one that is otherwise is rejected.
     ///
     /// # Errors
-    /// If that cannot be decided.
-    pub fn expecting(mut self, expected: &Expected) -> Result<Self, String> {
-        if let Outcome::Accepted(proved) = self.outcome {
-            let mismatch = expected.mismatch(&proved.claim)?;
-            self.outcome = match mismatch.or_else(|| expected.other_context(proved.context())) {
-                None => Outcome::Accepted(proved),
-                Some(reason) => Outcome::Rejected {
-                    reason,
-                    proved: Some(proved),
-                },
-            };
-        }
+    /// If nothing speaks against the proof, but an expectation cannot be decided.
+    pub(crate) fn checked(mut self, checks: Vec<Check>) -> Result<Self, String> {
+        let unmet = checks.iter().find_map(|check| match &check.finding {
+            Finding::Unmet { reason, .. } => Some(reason.clone()),
+            _ => None,
+        });
+        let open = checks.iter().find_map(|check| match &check.finding {
+            Finding::Open { reason } => Some(reason.clone()),
+            _ => None,
+        });
+        self.checks = checks;
+        self.outcome = match (self.outcome, unmet, open) {
+            (Outcome::Accepted(proved), Some(reason), _) => Outcome::Rejected {
+                reason,
+                proved: Some(proved),
+            },
+            (_, Some(reason), _) => Outcome::Rejected { reason, proved: None },
+            (_, None, Some(open)) => return Err(open),
+            (outcome, None, None) => outcome,
+        };
         Ok(self)
+    }
+
+    /// What may help with an expectation that the proof does not meet: with the one that [`Verdict::reason`] is about.
+    pub fn help(&self) -> Option<&str> {
+        let unmet = self.checks.iter().find_map(|check| match &check.finding {
+            Finding::Unmet { help, .. } => Some(help),
+            _ => None,
+        });
+        unmet?.as_deref()
+    }
+
+    /// Why expectations that are met say less than they seem to.
+    pub fn warnings(&self) -> impl Iterator<Item = &String> {
+        self.checks.iter().flat_map(Check::warnings)
     }
 
     /// What it comes to.
@@ -204,17 +229,36 @@ impl Verdict {
 
     /// For people; `time` is how many seconds it took, if anybody measured.
     pub fn text(&self, proof: &str, key: &str, time: Option<f64>) -> String {
-        let reason = shown::line(&self.reason(proof, key).unwrap_or_default());
         // "undecided: " is three columns longer than "error: ".
-        let reason = shown::message(&reason, width().saturating_sub(4));
+        let message = |text: &str| shown::message(&shown::line(text), width().saturating_sub(4));
+        let mut reason = message(&self.reason(proof, key).unwrap_or_default());
+        if let Some(help) = self.help() {
+            reason.push_str(&format!("\nhelp: {}", message(help)));
+        }
         match &self.outcome {
-            Outcome::Accepted(proved) => format!("accepted\n{}", meaning(proved.rows(time), proved.claim())),
+            Outcome::Accepted(proved) => {
+                format!(
+                    "accepted\n{}",
+                    meaning(self.expected(proved.rows(time)), proved.claim())
+                )
+            }
             Outcome::Rejected { proved: None, .. } => format!("rejected: {reason}\n"),
             Outcome::Rejected {
                 proved: Some(proved), ..
-            } => format!("rejected: {reason}\nthe proof proves\n{}", proved.rows(time)),
+            } => format!(
+                "rejected: {reason}\nthe proof proves\n{}",
+                self.expected(proved.rows(time))
+            ),
             Outcome::OtherModel { .. } => format!("undecided: {reason}\n"),
         }
+    }
+
+    /// What became of the expectations.
+    fn expected(&self, rows: Rows) -> Rows {
+        let checks: Vec<String> = self.checks.iter().map(Check::words).collect();
+        let rows = rows.maybe("policy", (!checks.is_empty()).then(|| checks.join("\n")));
+        self.warnings()
+            .fold(rows, |rows, warning| rows.row("WARNING", shown::line(warning)))
     }
 
     /// For programs.
@@ -241,6 +285,10 @@ impl Verdict {
         if let Some(reason) = reason {
             json.insert("reason".to_owned(), json!(reason));
         }
+        if let Some(help) = self.help() {
+            json.insert("help".to_owned(), json!(help));
+        }
+        check::add_to(&self.checks, &mut json);
         json
     }
 }

@@ -53,6 +53,8 @@ pub struct Vocabulary {
     added: BTreeMap<u32, String>,
     /// Names of the special ones.
     specials: BTreeSet<String>,
+    /// The token in the place of text that no other token stands for.
+    unknown: Option<u32>,
     /// `None` if tokens are joined by spaces.
     steps: Option<Vec<Step>>,
 }
@@ -89,11 +91,29 @@ impl Vocabulary {
             tokens,
             added: BTreeMap::new(),
             specials: BTreeSet::new(),
+            unknown: None,
             steps,
         };
         let added = value.get("added_tokens").and_then(Value::as_array);
         vocabulary.add(added.map_or(&[], Vec::as_slice))?;
+        let by_id = model
+            .get("unk_id")
+            .and_then(Value::as_u64)
+            .and_then(|id| id.try_into().ok());
+        let named = model.get("unk_token").and_then(Value::as_str);
+        vocabulary.unknown = by_id.or_else(|| vocabulary.id(named?));
         Ok(vocabulary)
+    }
+
+    /// The token in the place of text that no other token stands for, if the tokenizer has one.
+    pub const fn unknown(&self) -> Option<u32> {
+        self.unknown
+    }
+
+    /// The id of a token.
+    fn id(&self, token: &str) -> Option<u32> {
+        let mut own = self.added.iter().chain(&self.tokens);
+        own.find(|(_, own)| *own == token).map(|(id, _)| *id)
     }
 
     /// Added tokens have the id that the model gives them, or else the next one.

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use tessera_verdict::expected::Ids;
-use tessera_verifier::context::Context;
+use tessera_verdict::command::VerifyArgs;
 
 /// Checks proofs that a language model generates a text: needs the model key, but neither weights nor prover.
 ///
@@ -40,11 +39,7 @@ impl Cli {
     pub fn names(&self) -> Vec<&Path> {
         match (&self.command, &self.verify) {
             (Some(Command::Inspect(args)), _) => vec![&args.path],
-            (Some(Command::Verify(args)), _) | (None, Some(args)) => [&args.key]
-                .into_iter()
-                .chain(&args.proofs)
-                .map(PathBuf::as_path)
-                .collect(),
+            (Some(Command::Verify(args)), _) | (None, Some(args)) => args.names(),
             (None, None) => Vec::new(),
         }
     }
@@ -56,36 +51,6 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Say what a model key or proof is
     Inspect(InspectArgs),
-}
-
-#[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// Model key, from someone you trust; - is standard input
-    #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
-    /// Proof files; - is standard input. Of several, each has a line, and a summary follows; each has to be a regular file
-    #[arg(required = true)]
-    pub proofs: Vec<PathBuf>,
-    /// A line and a summary for a single proof, too
-    #[arg(long)]
-    pub lines: bool,
-    /// Reject unless the prompt has these ids
-    #[arg(long, value_name = "IDS")]
-    pub expect_prompt_ids: Option<Ids>,
-    /// Reject unless the output has these ids
-    #[arg(long, value_name = "IDS")]
-    pub expect_output_ids: Option<Ids>,
-    /// Reject unless the output reads exactly like this (special tokens are not shown in a text)
-    #[arg(
-        long,
-        value_name = "TEXT",
-        conflicts_with = "expect_output_ids",
-        allow_hyphen_values = true
-    )]
-    pub expect_output: Option<String>,
-    /// Reject unless the proof was made in this context, 32 bytes
-    #[arg(long, value_name = "HEX")]
-    pub expect_context: Option<Context>,
 }
 
 #[derive(Debug, Args)]

@@ -1,24 +1,22 @@
 //! The program `tessera-verify` checks proofs without a prover, for people who only receive them.
 //!
-//! It says about keys and proofs what `tessera verify` and `tessera inspect` say. But it is small, because it contains
-//! neither the prover nor a tokenizer library, and it can check many proofs at once.
+//! It says about keys and proofs what `tessera verify` and `tessera inspect` say, in the same words. But it is small and needs no
+//! libraries, because it does not contain the prover.
 #![forbid(unsafe_code)]
 
 mod args;
-mod batch;
-mod judge;
-mod keys;
-mod output;
 
 use std::ffi::OsString;
 use std::io;
 use std::num::NonZeroUsize;
+use std::panic;
 use std::path::Path;
 use std::process::ExitCode;
 
 use console::Term;
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
+use tessera_verdict::command::{delivered, guarded, line, verify, How, Report};
 use tessera_verdict::describe::{key_json, key_rows, proof_json, proof_rows};
 use tessera_verdict::input::{self, read};
 use tessera_verdict::rows::{self, set_width, Rows};
@@ -29,16 +27,7 @@ use tessera_verifier::ledger::security_bits;
 use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::Proof;
 
-use self::args::{Cli, Command, InspectArgs, VerifyArgs};
-use self::judge::{guarded, judge, prepare};
-use self::output::{delivered, line};
-
-/// The status that a command ends with, and its report as text and as JSON.
-struct Report {
-    status: Status,
-    text: String,
-    json: Value,
-}
+use self::args::{Cli, Command, InspectArgs};
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -46,6 +35,8 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(refused) => return ExitCode::from(refuse(&refused, &args)),
     };
+    // A panic is answered where it is caught.
+    panic::set_hook(Box::new(|_| ()));
     let terminal = columns(&Term::stdout());
     if let Some(columns) = terminal {
         set_width(columns);
@@ -55,16 +46,10 @@ fn main() -> ExitCode {
     let threads = cli.threads.map_or_else(cores, usize::from);
     let status = match (&cli.command, &cli.verify) {
         (Some(Command::Inspect(args)), _) => finish(guarded(|| inspect(args))),
-        (Some(Command::Verify(args)), _) | (None, Some(args)) if args.lines || args.proofs.len() > 1 => {
-            match prepare(args) {
-                Ok((key, expected)) => {
-                    let columns = rows::columns(terminal, names.iter().copied());
-                    batch::run(&key, args, &expected, threads, (!cli.json).then_some(columns))
-                }
-                Err(failure) => finish(Err(failure)),
-            }
+        (Some(Command::Verify(args)), _) | (None, Some(args)) => {
+            let columns = (!cli.json).then(|| rows::columns(terminal, names.iter().copied()));
+            finish(verify(args, How { columns, threads }))
         }
-        (Some(Command::Verify(args)), _) | (None, Some(args)) => finish(single(args)),
         (None, None) => finish(Err("nothing to do".to_owned())),
     };
     ExitCode::from(status)
@@ -94,23 +79,6 @@ fn refuse(refused: &Usage, args: &[OsString]) -> u8 {
             delivered(Status::Undecided, line(io::stderr(), &usage::wrapped(wrong, columns)))
         }
     }
-}
-
-fn single(args: &VerifyArgs) -> Result<Report, String> {
-    let (key, expected) = prepare(args)?;
-    let [proof] = args.proofs.as_slice() else {
-        return Err("one proof is expected".to_owned());
-    };
-    let (verdict, time) = judge(&key, proof, &expected)?;
-    let names = (input::name(proof), input::name(&args.key));
-    if let (Status::Undecided, Some(reason)) = (verdict.status(), verdict.reason(&names.0, &names.1)) {
-        return Err(reason);
-    }
-    Ok(Report {
-        status: verdict.status(),
-        text: verdict.text(&names.0, &names.1, Some(time)),
-        json: Value::Object(verdict.json(&names.0, &names.1, Some(time))),
-    })
 }
 
 fn inspect(args: &InspectArgs) -> Result<Report, String> {

@@ -1,10 +1,11 @@
-//! The golden and tampered proofs: this program says of each what the golden file says, as every other front end has to.
-//! The files are written by the test `tamper` of the prover, where `TESSERA_GOLDEN_PROOFS` says.
+//! The golden and tampered proofs, and the table of policies: this program says of each what the golden files say, as every other front
+//! end has to. The files are written by the tests `tamper` of the prover and `cli` of the command, where `TESSERA_GOLDEN_PROOFS` says.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
+use tessera_verdict::policy::OPTIONS;
 
 const EXPECTED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/golden-proofs.json");
 
@@ -53,6 +54,73 @@ fn the_verdicts_on_golden_and_tampered_proofs_are_the_golden_ones() {
         }
     }
     assert!(compared > 100, "only {compared} proofs");
+}
+
+const POLICIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/policies.json");
+
+/// A text of the table as a command line spells it: `{--chat}` is an option, `{--chat!}` a flag that is given.
+fn spelled(text: &str) -> String {
+    OPTIONS.iter().fold(text.to_owned(), |text, option| {
+        let name = option.name;
+        text.replace(&format!("{{--{name}}}"), &format!("--{name}"))
+            .replace(&format!("{{--{name}!}}"), &format!("--{name}"))
+    })
+}
+
+#[test]
+#[ignore = "reads the files that TESSERA_GOLDEN_PROOFS names, as CI does after the tests that write them"]
+fn every_case_of_the_policies_has_the_verdict_of_the_table() {
+    let directory = PathBuf::from(std::env::var_os("TESSERA_GOLDEN_PROOFS").expect("TESSERA_GOLDEN_PROOFS"));
+    let program = std::env::var_os("TESSERA_VERIFY").unwrap_or_else(|| env!("CARGO_BIN_EXE_tessera-verify").into());
+    let directory = directory.join("policies");
+    let scratch = tempfile::tempdir().expect("a directory");
+    let cases = read(POLICIES.as_ref());
+    let cases = cases.as_array().expect("cases");
+    assert!(cases.len() >= 40);
+    for case in cases {
+        let name = case["name"].as_str().expect("a name");
+        let mut command = Command::new(&program);
+        command.current_dir(&directory).args(["--json", "--key"]);
+        command.args([&case["key"], &case["proof"]].map(|file| file.as_str().expect("a file")));
+        for (option, value) in case["policy"].as_object().expect("a policy") {
+            let option = option.replace('_', "-");
+            command.arg(format!("--{option}"));
+            match value {
+                Value::Bool(true) => {}
+                Value::Array(texts) if option == "expect-pair" => {
+                    command.args(texts.iter().map(|text| text.as_str().expect("a text")));
+                }
+                value if matches!(option.as_str(), "expect-messages" | "tools" | "chat-template") => {
+                    let path = scratch.path().join(option);
+                    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+                    std::fs::write(&path, text).expect("a file");
+                    command.arg(path);
+                }
+                Value::String(text) => drop(command.arg(text)),
+                value => drop(command.arg(value.to_string())),
+            }
+        }
+        let output = command.output().expect("the program runs");
+        let said: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(
+            output.status.code().map(Value::from).as_ref(),
+            Some(&case["status"]),
+            "{name}: {said}"
+        );
+        let fields = if case["status"] == 2 {
+            &["error"][..]
+        } else {
+            &["reason", "help"]
+        };
+        for field in fields {
+            let words = case[*field].as_str().map(spelled);
+            assert_eq!(said[*field].as_str().map(str::to_owned), words, "{name}: {field}");
+        }
+        assert_eq!(said["warnings"], case["warnings"], "{name}");
+        for (aspect, met) in case["met"].as_object().into_iter().flatten() {
+            assert_eq!(&said["policy"][aspect]["met"], met, "{name}: {aspect}");
+        }
+    }
 }
 
 /// `accepted`, or why not.

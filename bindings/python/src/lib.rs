@@ -8,7 +8,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::Value;
 use tessera_verdict::describe::key_json;
-use tessera_verdict::expected::{Context, Expected};
+use tessera_verdict::policy::{Expectations, Policy, Spelling};
 use tessera_verdict::{mistaken, Status};
 use tessera_verifier::codec::{HEADER_LEN, KEY_LIMIT};
 use tessera_verifier::length::most_bytes;
@@ -71,30 +71,12 @@ impl RawKey {
         })
     }
 
-    /// The verdict on a proof: as JSON, and for people.
-    fn verify(
-        &self,
-        py: Python<'_>,
-        proof: &[u8],
-        name: &str,
-        prompt_ids: Option<Vec<u32>>,
-        output_ids: Option<Vec<u32>>,
-        output_text: Option<String>,
-        context: Option<String>,
-    ) -> PyResult<(String, String)> {
+    /// The verdict on a proof that has to be as a policy expects, a JSON object of options: as JSON, and for people.
+    fn verify(&self, py: Python<'_>, proof: &[u8], name: &str, policy: &str) -> PyResult<(String, String)> {
         run(py, || {
-            let context = context.map(|context| context.parse::<Context>()).transpose();
-            let expected = Expected {
-                prompt: prompt_ids,
-                output: output_ids,
-                output_text,
-                context: context.map_err(|e| e.to_string())?,
-            };
-            let verdict = self
-                .0
-                .verify(proof)
-                .because(mistaken(name, proof))
-                .expecting(&expected)?;
+            let policy = Policy::parse(policy, Spelling::Snake)?;
+            let expectations = Expectations::of(&policy, &self.0)?;
+            let verdict = expectations.judge(self.0.verify(proof).because(mistaken(name, proof)))?;
             match (verdict.status(), verdict.reason(name, "the key")) {
                 (Status::Undecided, Some(reason)) => Err(reason),
                 _ => {
@@ -106,9 +88,16 @@ impl RawKey {
     }
 }
 
+/// The options of a policy, as JSON: names, what they take, and help.
+#[pyfunction]
+fn options() -> String {
+    Spelling::Snake.options().to_string()
+}
+
 #[pymodule]
 fn _tessera(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("TesseraError", module.py().get_type::<TesseraError>())?;
     module.add("KEY_LIMIT", HEADER_LEN + KEY_LIMIT)?;
+    module.add_function(wrap_pyfunction!(options, module)?)?;
     module.add_class::<RawKey>()
 }

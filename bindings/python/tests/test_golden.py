@@ -6,9 +6,12 @@ has left.
 
 import array
 import concurrent.futures
+import contextlib
+import datetime
 import json
 import os
 import pathlib
+import re
 from typing import Any, cast
 
 import pytest
@@ -27,6 +30,51 @@ TABLE = [
     if name == expected_name
 ]
 KEYS = {key: tessera.Key(key) for key, _ in CASES}
+
+
+POLICIES = json.loads((ROOT / "fixtures/policies.json").read_text())
+
+
+def spelled(text: str | None) -> str | None:
+    """A text of the table as Python spells options: ``{--chat}`` is an option, ``{--chat!}`` a flag that is given."""
+
+    def own(found: re.Match[str]) -> str:
+        return found[1].replace("-", "_") + ("=True" if found[2] else "")
+
+    return None if text is None else re.sub(r"\{--([a-z-]+)(!?)\}", own, text)
+
+
+@pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in POLICIES])
+def test_every_case_of_the_policies_has_the_verdict_of_the_table(case: dict[str, Any]) -> None:
+    key = tessera.Key(GOLDEN / "policies" / case["key"])
+    with contextlib.chdir(GOLDEN / "policies"):
+        if case["status"] == 2:
+            with pytest.raises(tessera.TesseraError) as raised:
+                key.verify(case["proof"], **case["policy"])
+            assert str(raised.value) == re.sub(r", \S+ is the key of", ", the key is the key of", spelled(case["error"]) or "")
+            return
+        verdict = key.verify(case["proof"], **case["policy"])
+    assert verdict.accepted == (case["status"] == 0)
+    assert (verdict.reason, verdict.help) == (spelled(case.get("reason")), spelled(case.get("help")))
+    assert list(verdict.warnings) == [spelled(text) for text in case.get("warnings", [])]
+    assert {name: check["met"] for name, check in verdict.fields.get("policy", {}).items()} == (case.get("met") or {})
+    assert all(line.isprintable() for line in verdict.text.split("\n"))
+
+
+def test_the_types_know_every_option() -> None:
+    assert len(POLICIES) >= 40
+    with pytest.raises(TypeError, match="'unheard' is no option: there are ") as raised:
+        tessera.verify(DEMO / "model/model.key", DEMO / "story.proof", unheard=1)  # type: ignore[call-arg]
+    assert str(raised.value).split("there are ")[1].split(", ") == list(tessera.Policy.__annotations__)
+
+
+def test_dates_are_days_and_moments() -> None:
+    case = next(case for case in POLICIES if case["name"] == "the template writes the expected day into the prompt")
+    key, proof = tessera.Key(GOLDEN / "policies" / case["key"]), GOLDEN / "policies" / case["proof"]
+    zone = datetime.timezone(datetime.timedelta(hours=5))
+    for date in (datetime.date(2024, 2, 29), datetime.datetime(2024, 2, 29, 23, 59), datetime.datetime(2024, 3, 1, 4, tzinfo=zone)):
+        assert key.verify(proof, expect_prompt="Why?", chat=True, date=date)
+    assert not key.verify(proof, expect_prompt="Why?", chat=True, date=datetime.date(2024, 3, 1))
 
 
 def test_the_table_is_whole() -> None:
@@ -62,9 +110,9 @@ def test_what_is_expected_decides() -> None:
     key, proof = tessera.Key(DEMO / "model/model.key"), DEMO / "story.proof"
     verdict = key.verify(proof)
     assert verdict.output_text is not None
-    again = key.verify(proof, prompt_ids=verdict.prompt_ids, output_text=verdict.output_text)
+    again = key.verify(proof, expect_prompt_ids=verdict.prompt_ids, expect_output=verdict.output_text, chat=False, system=None)
     assert again.accepted and again == verdict
-    other = key.verify(proof, output_ids=[1, 2])
+    other = key.verify(proof, expect_output_ids=[1, 2])
     assert not other and other.reason is not None and "the output is not the expected one" in other.reason
     assert other.output_ids == verdict.output_ids
 
@@ -96,18 +144,21 @@ def test_no_id_is_rounded_cut_or_guessed() -> None:
     ids = key.verify(proof).prompt_ids
     assert ids is not None
     for own in (ids[0] + 0.5, float(ids[0]), ids[0] + 2**32, ids[0] - 2**32, str(ids[0]), True, None, [ids[0]]):
-        for field in ("prompt_ids", "output_ids"):
+        for field in ("expect_prompt_ids", "expect_output_ids"):
             with pytest.raises(TypeError, match=rf"^{field}\[0\] is no token id"):
                 key.verify(proof, **cast(Any, {field: [own, *ids[1:]]}))
-    for field in ("prompt_ids", "output_ids"):
+    for field in ("expect_prompt_ids", "expect_output_ids"):
         for listed in ("12", b"12", 12):
             with pytest.raises(TypeError, match=rf"^{field} has to be a list of token ids"):
                 key.verify(proof, **cast(Any, {field: listed}))
-    with pytest.raises(TypeError, match="^output_text has to be a str"):
-        key.verify(proof, output_text=b"text")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="^expect_output has to be a str"):
+        key.verify(proof, expect_output=b"text")  # type: ignore[arg-type]
+    for name, value in [("chat", 1), ("min_bits", True), ("min_bits", "95"), ("expect_pair", ("a",)), ("expect_pair", "ab"), ("expect_messages", "[]")]:
+        with pytest.raises(TypeError, match=f"^{name} has to be "):
+            key.verify(proof, **cast(Any, {name: value}))
     with pytest.raises(TypeError, match="promptIds"):
         key.verify(proof, promptIds=[1])  # type: ignore[call-arg]
-    assert key.verify(proof, prompt_ids=array.array("I", ids)) and key.verify(proof, prompt_ids=iter(ids))
+    assert key.verify(proof, expect_prompt_ids=array.array("I", ids)) and key.verify(proof, expect_prompt_ids=iter(ids))
 
 
 def test_keys_and_proofs_are_bytes_or_paths() -> None:

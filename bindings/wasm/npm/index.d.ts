@@ -47,8 +47,23 @@ export interface Verdict {
   chunks?: number;
   /** What the prover tied the proof to, in hexadecimal. */
   context?: string;
+  /** What may help with the expectation that `reason` is about. */
+  help?: string;
+  /** Every expectation by name: `model`, `prompt`, `output`, `complete`, `context`, `min_bits`. */
+  policy?: Record<string, Check>;
+  /** Why expectations that are met say less than they seem to. */
+  warnings?: string[];
   /** For people: nothing in it can be mistaken for something else. */
-  shown: { reason: string | null; prompt?: string; output?: string; end?: string };
+  shown: {
+    reason: string | null;
+    help: string | null;
+    warnings: string[];
+    prompt?: string;
+    output?: string;
+    end?: string;
+    /** Prompt and output as a conversation, if the prompt is one of a known template. Line ends are as they are. */
+    conversation?: Turn[];
+  };
 }
 
 /**
@@ -58,12 +73,57 @@ export interface Verdict {
 export interface Options {
   /** What the proof is called in reasons. */
   name?: string;
+  /** The prompt's ids are the encoding of this text; with `chat`, of the chat that asks it. */
+  expectPrompt?: string;
+  /** The prompt is this conversation, in the words of the key's chat template. Of two fields of a message, the first is first in the template. */
+  expectMessages?: readonly Message[];
+  chat?: boolean;
+  /** The system message of the expected chat. */
+  system?: string;
+  /** The day of the expected chat, where the template writes it into the prompt: 2026-11-26, or 2026-11-26T17:00:05, UTC. */
+  date?: string;
+  /** Functions that the model may call in the expected chat, as in OpenAI's interface. */
+  tools?: readonly object[];
+  /** A chat template (Jinja) in place of the key's own, or the name of one of the key's. */
+  chatTemplate?: string;
+  chatTemplateName?: string;
+  /** Query and document, for a reranker. */
+  expectPair?: readonly [string, string];
   /** Integers from 0 to 2^32 - 1, as numbers. */
-  promptIds?: Iterable<number>;
-  outputIds?: Iterable<number>;
-  outputText?: string;
+  expectPromptIds?: Iterable<number>;
+  /** The output reads exactly like this; special tokens are not shown in a text. */
+  expectOutput?: string;
+  expectOutputIds?: Iterable<number>;
+  /** The last id of the output, and no id before, is one by which the model ends a text. */
+  expectComplete?: boolean;
+  /** Id of the model, 64 hexadecimal digits. */
+  expectModel?: string;
   /** 64 hexadecimal digits. */
-  context?: string;
+  expectContext?: string;
+  /** The fewest bits of security: 90 or more. */
+  minBits?: number;
+}
+
+/** A message of a conversation; templates may know more fields. */
+export interface Message {
+  role: string;
+  content?: unknown;
+  [field: string]: unknown;
+}
+
+/** What became of an expectation; `met` is null where nobody can say. */
+export interface Check {
+  met: boolean | null;
+  reason?: string;
+  help?: string;
+  warnings?: string[];
+}
+
+/** A turn of a conversation; the last one is the output, which the model generated. */
+export interface Turn {
+  role: string;
+  text: string;
+  generated: boolean;
 }
 
 /** A model key, read and checked once. */

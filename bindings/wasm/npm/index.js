@@ -55,7 +55,38 @@ function idsOf(field, value) {
   return Uint32Array.from(ids);
 }
 
-const OPTIONS = { name: textOf, promptIds: idsOf, outputIds: idsOf, outputText: textOf, context: textOf };
+function flagOf(field, value) {
+  if (typeof value !== "boolean") throw wrong(field, "has to be true or false");
+  return value;
+}
+
+function numberOf(field, value) {
+  if (typeof value !== "number" || !Number.isFinite(value)) throw wrong(field, "has to be a number");
+  return value;
+}
+
+function pairOf(field, value) {
+  if (!Array.isArray(value) || value.length !== 2) throw wrong(field, "has to be an array of two strings");
+  return value.map((text, i) => textOf(`${field}[${i}]`, text));
+}
+
+// What JSON would leave out or change in silence is refused: the ids would be others.
+function jsonOf(field, value, depth = 0) {
+  if (depth > 100) throw wrong(field, "is nested too deep");
+  if (value === null || typeof value === "boolean") return value;
+  if (typeof value === "string") return textOf(field, value);
+  if (typeof value === "number") return numberOf(field, value);
+  if (Array.isArray(value)) return Array.from(value, (item, i) => jsonOf(`${field}[${i}]`, item, depth + 1));
+  if (typeof value === "object" && [null, Object.prototype].includes(Object.getPrototypeOf(value))) {
+    const own = Object.entries(value).filter(([, item]) => item !== undefined);
+    return Object.fromEntries(own.map(([name, item]) => [textOf(field, name), jsonOf(`${field}.${name}`, item, depth + 1)]));
+  }
+  throw wrong(field, "has to be a value of JSON");
+}
+
+const KINDS = { flag: flagOf, text: textOf, ids: (field, value) => Array.from(idsOf(field, value)), number: numberOf, pair: pairOf, json: jsonOf };
+// The policy's options by name, as the verifier knows them; and what the proof is called.
+let OPTIONS;
 
 function optionsOf(options) {
   if (typeof options !== "object" || options === null || Array.isArray(options)) {
@@ -92,6 +123,7 @@ export async function load(module) {
       }
     }
     wasm.initSync({ module: new WebAssembly.Module(bytes) });
+    OPTIONS = { name: textOf, ...Object.fromEntries(JSON.parse(wasm.options()).map(({ name, kind }) => [name, KINDS[kind]])) };
     loaded = true;
   }
 }
@@ -147,8 +179,8 @@ export class Key {
 
   verify(proof, options = {}) {
     const bytes = bytesOf("proof", proof);
-    const { name = "the proof", promptIds, outputIds, outputText, context } = optionsOf(options);
-    const verdict = this.#call((raw) => raw.verify(bytes, name, promptIds, outputIds, outputText, context));
+    const { name = "the proof", ...policy } = optionsOf(options);
+    const verdict = this.#call((raw) => raw.verify(bytes, name, JSON.stringify(policy), false));
     if (verdict.error !== undefined) throw new TesseraError(verdict.error);
     return verdict;
   }

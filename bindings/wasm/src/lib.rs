@@ -4,10 +4,11 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{json, Map, Value};
 use tessera_verdict::claim::Claim;
+use tessera_verdict::conversation::Turn;
 use tessera_verdict::describe::{key_json, proof_json};
-use tessera_verdict::expected::{Context, Expected};
+use tessera_verdict::policy::{Expectations, Policy, Spelling};
 use tessera_verdict::text::{Side, Texts};
-use tessera_verdict::{mistaken, shown, Key, Outcome, Verdict};
+use tessera_verdict::{conversation, mistaken, shown, Key, Outcome, Verdict};
 use tessera_verifier::proof::Proof;
 use wasm_bindgen::prelude::{wasm_bindgen, JsError};
 
@@ -51,25 +52,13 @@ impl RawKey {
         Ok(Value::Object(json).to_string())
     }
 
-    /// The verdict on a proof, as JSON; what is given of ids, text and context it has to be about.
-    pub fn verify(
-        &self,
-        proof: &[u8],
-        name: &str,
-        prompt_ids: Option<Vec<u32>>,
-        output_ids: Option<Vec<u32>>,
-        output_text: Option<String>,
-        context: Option<String>,
-    ) -> String {
+    /// The verdict on a proof, as JSON; `policy` is a JSON object of options, which says what the proof has to be about. Messages call
+    /// options as a page does, or as JavaScript does.
+    pub fn verify(&self, proof: &[u8], name: &str, policy: &str, page: bool) -> String {
         let judged = || {
-            let context = context.map(|context| context.parse::<Context>()).transpose();
-            let expected = Expected {
-                prompt: prompt_ids,
-                output: output_ids,
-                output_text,
-                context: context.map_err(|e| e.to_string())?,
-            };
-            self.0.verify(proof).because(mistaken(name, proof)).expecting(&expected)
+            let policy = Policy::parse(policy, spelling(page))?;
+            let expectations = Expectations::of(&policy, &self.0)?;
+            expectations.judge(self.0.verify(proof).because(mistaken(name, proof)))
         };
         let json = match judged() {
             Ok(verdict) => answer(&verdict, name),
@@ -77,6 +66,19 @@ impl RawKey {
         };
         Value::Object(json).to_string()
     }
+}
+
+const fn spelling(page: bool) -> Spelling {
+    match page {
+        true => Spelling::Page,
+        false => Spelling::Camel,
+    }
+}
+
+/// The options of a policy, as JSON: names, what they take, labels for a page and help.
+#[wasm_bindgen]
+pub fn options() -> String {
+    Spelling::Camel.options().to_string()
 }
 
 /// What a proof says of itself, as JSON: nothing is verified.
@@ -89,7 +91,9 @@ pub fn describe_proof(bytes: &[u8]) -> Result<String, JsError> {
 fn answer(verdict: &Verdict, name: &str) -> Map<String, Value> {
     let mut json = verdict.json(name, "the key", None);
     let reason = verdict.reason(name, "the key").map(|reason| shown::line(&reason));
-    let mut said = json!({"reason": reason});
+    let help = verdict.help().map(shown::line);
+    let warnings: Vec<String> = verdict.warnings().map(|warning| shown::line(warning)).collect();
+    let mut said = json!({"reason": reason, "help": help, "warnings": warnings});
     if let Outcome::Accepted(proved)
     | Outcome::Rejected {
         proved: Some(proved), ..
@@ -101,6 +105,10 @@ fn answer(verdict: &Verdict, name: &str) -> Map<String, Value> {
         if claim.vector().is_none() {
             said["output"] = json!(text(claim, |t| &t.output));
             said["end"] = json!(claim.finish_text());
+        }
+        if let Some(turns) = conversation::turns(claim) {
+            let turn = |turn: &Turn| json!({"role": turn.role, "text": turn.text, "generated": turn.generated});
+            said["conversation"] = turns.iter().map(turn).collect();
         }
     }
     json.insert("shown".to_owned(), said);

@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 
 import puppeteer from "puppeteer-core";
 
-import { demo, npm, table } from "./table.mjs";
+import { demo, npm, policies, table } from "./table.mjs";
 
 const work = mkdtempSync(`${tmpdir()}/tessera-page-`);
 const [key, story, changed] = [`${demo}/model/model.key`, `${demo}/story.proof`, `${work}/changed.proof`];
@@ -75,7 +75,10 @@ test("dropped files are verified, and what is proved is shown", async () => {
   assert.match(fields.output, /^", a little girl/);
   assert.match(fields.security, /^9\d\.\d bits, proven$/);
   assert.equal(fields.end, "cut after 59 tokens");
-  assert.match(fields.fidelity, /^faithful: /);
+  // A claim of the key's maker never stands beside a verdict.
+  assert.equal(fields.fidelity, undefined);
+  assert.doesNotMatch(accepted.text, /faithful|fidelity/i);
+  assert.match(await page.$eval("#key [data-claim=fidelity]", (e) => e.textContent), /^Fidelity.* as whoever made the key says.*: faithful: /);
   assert.match(fields.model, /^[0-9a-f]{64}$/);
   assert.ok(rejected.fields.reason.length > 10 && rejected.fields.output === undefined);
   console.log(`verified in ${Math.round(accepted.seconds * 1000)} ms`);
@@ -98,6 +101,91 @@ test("the verdicts on golden and tampered proofs are the golden ones", async () 
       if (other) assert.match(shown[i].fields.reason, /is the key of another model/, name);
     }
   }
+});
+
+/** Fills the form in as somebody does who types. */
+async function expect(policy) {
+  await page.evaluate((policy) => {
+    document.getElementById("expected").reset();
+    document.getElementById("policy").open = true;
+    for (const [name, value] of Object.entries(policy)) {
+      const [first, second] = [document.getElementById(`own-${name}`), document.getElementById(`own-${name}-2`)];
+      if (value === true) first.checked = true;
+      else if (second) [first.value, second.value] = value;
+      else first.value = typeof value === "string" ? value : JSON.stringify(value);
+    }
+  }, policy);
+}
+
+test("every case of the policies has the verdict of the table", async () => {
+  const labels = JSON.parse(await page.evaluate(() => JSON.stringify(Object.fromEntries([...document.querySelectorAll("#expected label")].map((l) => [l.htmlFor.slice(4), l.textContent])))));
+  const camel = (name) => name.replaceAll(/-([a-z])/g, (_, letter) => letter.toUpperCase());
+  const input = await page.$("#files");
+  let last;
+  for (const own of policies((name) => `"${labels[camel(name)]}"`)) {
+    await expect(own.policy);
+    await page.$eval("#status", (status) => (status.textContent = ""));
+    // A key that is there stays, so that its proofs are verified one after the other.
+    await input.uploadFile(own.key, own.proof);
+    last = own.proof;
+    if (own.proof.endsWith(".key")) continue;
+    await finished();
+    const [shown] = (await cards()).slice(-1);
+    assert.equal(shown.verdict, ["accept", "reject", "undecided"][own.status], own.name);
+    // Of another model, the page calls the key otherwise.
+    const line = (text) => text?.replaceAll("\n", "\\n").replace(/, \S+ is the key of/, ", the key is the key of");
+    assert.equal(shown.fields.reason, line(own.error ?? own.reason), own.name);
+    assert.equal(shown.fields.help, line(own.help), own.name);
+    const warned = await page.$$eval("#results > section:last-child .warning", (all) => all.map((e) => e.textContent));
+    assert.deepEqual(warned, own.warnings.map((text) => `Warning: ${text}`), own.name);
+    const met = Object.values(own.met ?? {}).map((met) => (met ? "as expected" : "NOT as expected"));
+    assert.deepEqual((shown.fields.expected ?? "").split(", ").filter(Boolean).map((text) => text.replace(/^.*?(NOT )?as expected$/, "$1as expected")).sort(), met.sort(), own.name);
+    assert.equal(await page.$$eval("#results script", (all) => all.length), 0);
+  }
+  assert.ok(last);
+  await expect({});
+});
+
+test("proofs are verified again when something else is expected", async () => {
+  const own = policies((name) => name).find(({ name }) => name === "a chat has the expected system message");
+  const input = await page.$("#files");
+  await page.$eval("#status", (status) => (status.textContent = ""));
+  await input.uploadFile(own.key, own.proof);
+  await finished();
+  const said = () => page.$$eval(".turns li", (all) => all.map((li) => [li.dataset.role, li.querySelector("b").textContent, li.querySelector("div").textContent]));
+  assert.deepEqual((await said()).slice(0, 2), [["system", "system", "Be good."], ["user", "user", "Why?"]]);
+  assert.match((await said())[2][1], /^assistant . generated, and proved$/);
+  const verdict = async () => (await cards()).map(({ verdict }) => verdict);
+  assert.deepEqual(await verdict(), ["accept"]);
+  await page.type("#own-expectOutput", "something else");
+  await page.$eval("#own-expectOutput", (e) => e.blur());
+  await page.waitForSelector("#results > section.reject");
+  assert.deepEqual(await verdict(), ["reject"]);
+  if (process.env.TESSERA_SCREENSHOT) await pictures("expected");
+  await page.click("#clear");
+  await page.waitForSelector("#results > section.accept");
+  assert.deepEqual(await verdict(), ["accept"]);
+  if (process.env.TESSERA_SCREENSHOT) await pictures("conversation");
+});
+
+/** Pictures at a normal and at a narrow width. */
+async function pictures(name) {
+  for (const width of [900, 360]) {
+    await page.setViewport({ width, height: 1100 });
+    await page.screenshot({ path: process.env.TESSERA_SCREENSHOT.replace(/(\.png)?$/, `-${name}-${width}.png`), fullPage: true });
+  }
+  await page.setViewport({ width: 900, height: 1100 });
+}
+
+test("nothing is wider than a narrow window", async () => {
+  const own = policies((name) => name).find(({ name }) => name === "the prompt would forge lines, and is expected");
+  await page.setViewport({ width: 360, height: 1100 });
+  await page.$eval("#status", (status) => (status.textContent = ""));
+  await (await page.$("#files")).uploadFile(own.key, own.proof);
+  await finished();
+  assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth));
+  if (process.env.TESSERA_SCREENSHOT) await pictures("hostile");
+  await page.setViewport({ width: 900, height: 1100 });
 });
 
 test("what is no key is said, and nothing is verified with it", async () => {

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { runInNewContext } from "node:vm";
 
-import { demo, npm, table } from "./table.mjs";
+import { demo, inJavaScript, npm, policies, table } from "./table.mjs";
 
 const tessera = await import(`${npm}/index.js`);
 
@@ -29,6 +29,45 @@ test("the verdicts on golden and tampered proofs are the golden ones", () => {
   }
 });
 
+test("every case of the policies has the verdict of the table", () => {
+  const keys = new Map();
+  for (const own of policies(inJavaScript)) {
+    if (!keys.has(own.key)) keys.set(own.key, new tessera.Key(readFileSync(own.key)));
+    const name = own.proof.split("/").pop();
+    const judge = () => keys.get(own.key).verify(readFileSync(own.proof), { ...own.policy, name });
+    if (own.status === 2) {
+      const message = own.error.replace(/, \S+ is the key of/, ", the key is the key of");
+      assert.throws(judge, (e) => { assert.deepEqual([e.name, e.message], ["TesseraError", message], own.name); return true; });
+      continue;
+    }
+    const { verdict, reason, help, warnings, policy } = judge();
+    assert.deepEqual([verdict, reason, help], [own.status ? "reject" : "accept", own.reason, own.help], own.name);
+    assert.deepEqual(warnings ?? [], own.warnings, own.name);
+    assert.deepEqual(policy && Object.fromEntries(Object.entries(policy).map(([aspect, { met }]) => [aspect, met])), own.met, own.name);
+  }
+});
+
+test("the types know every option, and no other", () => {
+  const types = readFileSync(`${npm}/index.d.ts`, "utf8").match(/export interface Options \{(.*?)\n\}/s)[1];
+  const typed = [...types.matchAll(/^  (\w+)\?:/gm)].map(([, name]) => name).sort();
+  try {
+    tessera.verify(readFileSync(`${demo}/model/model.key`), new Uint8Array(), { unheard: 1 });
+    assert.fail("an option that there is not is refused");
+  } catch (error) {
+    assert.deepEqual(error.message.split("there are ")[1].split(", ").sort(), typed);
+  }
+});
+
+test("a conversation is shown as one", () => {
+  const own = policies(inJavaScript).find(({ name }) => name === "a chat has the expected system message");
+  const { shown } = tessera.verify(readFileSync(own.key), readFileSync(own.proof));
+  assert.deepEqual(shown.conversation.slice(0, 2), [
+    { role: "system", text: "Be good.", generated: false },
+    { role: "user", text: "Why?", generated: false },
+  ]);
+  assert.deepEqual([shown.conversation[2].role, shown.conversation[2].generated, shown.conversation.length], ["assistant", true, 3]);
+});
+
 test("what is proved can be read, and what is expected decides", () => {
   const key = new tessera.Key(readFileSync(`${demo}/model/model.key`));
   const proof = readFileSync(`${demo}/story.proof`);
@@ -38,8 +77,8 @@ test("what is proved can be read, and what is expected decides", () => {
   assert.match(verdict.shown.prompt, /^<\|start_story\|> "Once upon a time"$/);
   assert.ok(verdict.security_bits >= 90);
   assert.equal(key.describe().recipe.fidelity.class, "faithful");
-  assert.equal(key.verify(proof, { promptIds: verdict.prompt_ids, outputText: verdict.output_text }).verdict, "accept");
-  const other = key.verify(proof, { outputIds: [1, 2] });
+  assert.equal(key.verify(proof, { expectPromptIds: verdict.prompt_ids, expectOutput: verdict.output_text, expectPrompt: undefined }).verdict, "accept");
+  const other = key.verify(proof, { expectOutputIds: [1, 2] });
   assert.deepEqual([other.verdict, other.output_ids], ["reject", verdict.output_ids]);
   assert.match(other.reason, /the output is not the expected one/);
   assert.equal(tessera.describeProof(proof).verified, false);
@@ -81,16 +120,23 @@ const refuses = (work, field) => assert.throws(work, (e) => e instanceof TypeErr
 test("no option is misspelt without a word", () => {
   const key = new tessera.Key(readFileSync(`${demo}/model/model.key`));
   const proof = readFileSync(`${demo}/story.proof`);
-  for (const option of ["promptIDs", "prompt_ids", "outputids", "output", "expectOutput", "__proto__x", "toString"]) {
+  for (const option of ["expectPromptIDs", "expect_prompt", "promptIds", "outputids", "output", "__proto__x", "toString"]) {
     refuses(() => key.verify(proof, { [option]: [1, 2] }), `options.${option}`);
     refuses(() => tessera.verify(key, proof, { [option]: undefined }), `options.${option}`);
   }
   refuses(() => key.verify(proof, JSON.parse('{"__proto__": [1]}')), "options.__proto__");
-  refuses(() => key.verify(proof, { [Symbol("promptIds")]: [1] }), "options.Symbol(promptIds)");
-  for (const options of [null, 7, "promptIds", [1, 2], true]) refuses(() => key.verify(proof, options), "options");
-  for (const outputText of [7, null, ["a"], new String("a"), "a\ud800"]) refuses(() => key.verify(proof, { outputText }), "options.outputText");
+  refuses(() => key.verify(proof, { [Symbol("expectPromptIds")]: [1] }), "options.Symbol(expectPromptIds)");
+  for (const options of [null, 7, "expectPromptIds", [1, 2], true]) refuses(() => key.verify(proof, options), "options");
+  for (const expectOutput of [7, null, ["a"], new String("a"), "a\ud800"]) refuses(() => key.verify(proof, { expectOutput }), "options.expectOutput");
+  for (const chat of ["yes", 1, null]) refuses(() => key.verify(proof, { chat }), "options.chat");
+  for (const minBits of ["95", NaN, 95n]) refuses(() => key.verify(proof, { minBits }), "options.minBits");
+  for (const expectPair of ["ab", ["a"], ["a", "b", "c"]]) refuses(() => key.verify(proof, { expectPair }), "options.expectPair");
+  refuses(() => key.verify(proof, { expectPair: ["a", 7] }), "options.expectPair[1]");
+  // JSON would leave these out, or write something else.
+  const lost = [[{ role: "user", content: () => 7 }], [{ role: "user", content: new Date() }], [new Map()]];
+  for (const expectMessages of lost) assert.throws(() => key.verify(proof, { expectMessages }), (e) => e instanceof TypeError && e.message.startsWith("options.expectMessages"));
   refuses(() => key.verify(proof, { name: 7 }), "options.name");
-  assert.equal(key.verify(proof, { promptIds: undefined, name: undefined }).verdict, "accept");
+  assert.equal(key.verify(proof, { expectPromptIds: undefined, name: undefined }).verdict, "accept");
 });
 
 test("no id is rounded, cut or taken from anything but a number", () => {
@@ -99,14 +145,14 @@ test("no id is rounded, cut or taken from anything but a number", () => {
   const ids = key.verify(proof).prompt_ids;
   // What Uint32Array.from makes the proven ids of.
   const lossy = [ids[0] + 0.5, ids[0] + 2 ** 32, ids[0] - 2 ** 32, `${ids[0]}`, BigInt(ids[0]), [ids[0]], null, undefined, NaN, Infinity, true];
-  for (const field of ["promptIds", "outputIds"]) {
+  for (const field of ["expectPromptIds", "expectOutputIds"]) {
     for (const id of lossy) refuses(() => key.verify(proof, { [field]: [id, ...ids.slice(1)] }), `options.${field}[0]`);
     refuses(() => key.verify(proof, { [field]: [...ids, , ids[0]] }), `options.${field}[${ids.length}]`);
     refuses(() => key.verify(proof, { [field]: BigUint64Array.from(ids, BigInt) }), `options.${field}[0]`);
     for (const list of [null, 7, "12", {}, { length: 1, 0: 1 }]) refuses(() => key.verify(proof, { [field]: list }), `options.${field}`);
   }
-  for (const promptIds of [ids, Uint32Array.from(ids), new Set(ids).size === ids.length ? new Set(ids) : ids]) {
-    assert.equal(key.verify(proof, { promptIds }).verdict, "accept");
+  for (const expectPromptIds of [ids, Uint32Array.from(ids), new Set(ids).size === ids.length ? new Set(ids) : ids]) {
+    assert.equal(key.verify(proof, { expectPromptIds }).verdict, "accept");
   }
 });
 

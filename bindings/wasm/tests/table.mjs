@@ -20,3 +20,18 @@ export const table = json(`${directory("TESSERA_GOLDEN_PROOFS")}/cases.json`).ma
 export const number = table.reduce((sum, { proofs }) => sum + proofs.length, 0);
 assert.equal(number, golden.flat().length);
 assert.ok(number > 100);
+
+// The table of policies, with options as JavaScript spells them: `{--chat}` is an option, `{--chat!}` a flag that is given.
+export const camel = (name) => name.replaceAll(/[-_]([a-z])/g, (_, letter) => letter.toUpperCase());
+const words = (text, spelled) => text?.replaceAll(/\{--([a-z-]+)(!?)\}/g, (_, name, flag) => spelled(name, flag));
+export const inJavaScript = (name, flag) => camel(name) + (flag && ": true");
+export const policies = (spelled) =>
+  json(new URL("../../../fixtures/policies.json", import.meta.url)).map((own) => ({
+    ...own,
+    key: `${directory("TESSERA_GOLDEN_PROOFS")}/policies/${own.key}`,
+    proof: `${directory("TESSERA_GOLDEN_PROOFS")}/policies/${own.proof}`,
+    policy: Object.fromEntries(Object.entries(own.policy).map(([name, value]) => [camel(name), value])),
+    ...Object.fromEntries(["reason", "help", "error"].map((field) => [field, words(own[field], spelled)])),
+    warnings: (own.warnings ?? []).map((text) => words(text, spelled)),
+  }));
+assert.ok(policies(inJavaScript).length >= 40);

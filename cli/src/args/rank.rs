@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tessera::plan::Budget;
-use tessera_verdict::expected::Ids;
+use tessera_verdict::policy::Ids;
 
 #[derive(Debug, Args)]
 pub struct RankArgs {

@@ -8,11 +8,10 @@ use tessera::batch::{self, BatchOutcome, BatchRequest};
 use tessera::support::progress::Progress;
 use tessera::{Model, ProofRequest, Timetable};
 use tessera_verdict::rows::{bytes, seconds};
-use tessera_verdict::shown;
+use tessera_verdict::{input, shown};
 
 use super::claim::claim_of;
 use super::interrupt;
-use super::prompt::read_at_most;
 use super::proved::{difference_json, Proved};
 use crate::args::{GlobalArgs, ProveArgs};
 use crate::bars::Display;
@@ -35,7 +34,7 @@ impl Tally {
     const fn status(&self) -> Status {
         match (self.differ, self.failed) {
             (0, 0) => Status::Done,
-            (0, _) => Status::Undone,
+            (0, _) => Status::Undecided,
             // What is said goes to standard output: the differences are there.
             _ => Status::Rejected,
         }
@@ -50,7 +49,7 @@ pub fn run(
     global: &GlobalArgs,
 ) -> Result<Report, Failure> {
     let (quiet, json) = (global.quiet, global.json);
-    let text = read_at_most(requests, FILE_BYTES, "file of requests")?;
+    let text = input::read_text(requests, FILE_BYTES, "file of requests").map_err(Failure)?;
     let named = |error| Failure(format!("{}: {error}", shown::path(requests)));
     let list = batch::read(&text, args.memory).map_err(named)?;
     display.phase("open model", None);

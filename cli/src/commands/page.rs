@@ -2,7 +2,7 @@
 
 use serde_json::{json, Value};
 use tessera::page;
-use tessera::text::jinja::time::{now, strftime};
+use tessera::text::chat::Date;
 use tessera_verdict::input;
 use tessera_verdict::page::File;
 use tessera_verdict::shown;
@@ -24,7 +24,7 @@ pub fn run(args: &ReportArgs) -> Result<Report, Failure> {
     let [key, proof] = [input::read(&args.key), input::read(&args.proof)];
     let (key, proof) = (key.map_err(Failure)?, proof.map_err(Failure)?);
     let [key, proof] = [(&key_name, &key), (&proof_name, &proof)].map(|(name, bytes)| File { name, bytes });
-    let page = page(&key, &proof, &made_by()?).map_err(|e| unusable_key(&key_name, &e))?;
+    let page = page(&key, &proof, &made_by()).map_err(|e| unusable_key(&key_name, &e))?;
     let (verdict, time) = (&page.verdict, Some(page.seconds));
     let status = match (verdict.status(), verdict.reason(&proof_name, &key_name)) {
         (Decision::Accepted, _) => Status::Done,
@@ -47,7 +47,6 @@ pub fn run(args: &ReportArgs) -> Result<Report, Failure> {
 }
 
 /// The program, and when it ran.
-fn made_by() -> Result<String, Failure> {
-    let time = strftime("%Y-%m-%d %H:%M UTC", now()).map_err(Failure)?;
-    Ok(format!("Made on {time} by tessera {}.", version::short()))
+fn made_by() -> String {
+    format!("Made at {} UTC by tessera {}.", Date::now(), version::short())
 }

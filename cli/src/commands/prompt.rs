@@ -1,23 +1,20 @@
 //! The prompt of the command line as ids.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::Path;
 
 use tessera::prompt::{check_encoder, check_reranker, PromptError};
 use tessera::quantised::generate::GenerateError;
-use tessera::text::chat::{self, question, Choice, Conversation};
+use tessera::text::chat::{self, question, Choice, Conversation, Date};
 use tessera::text::tokenizer::Tokenizer;
 use tessera::verifier::key::ModelKey;
 use tessera::{take_answer, ExpectedAnswer, Options, Prompt, PromptIds, ProofRequest};
+use tessera_verdict::input::{self, PROMPT_BYTES};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 
-use crate::args::{AnswerArgs, Ids, LengthArgs, PromptArgs, PromptSource, ProveArgs};
+use crate::args::{AnswerArgs, ChatArgs, Ids, LengthArgs, PromptArgs, PromptSource, ProveArgs};
 use crate::printer::Failure;
 
-/// The most bytes of a file with a prompt.
-const FILE_BYTES: u64 = 1 << 24;
 /// What stands for standard input.
 const STDIN: &str = "-";
 
@@ -174,18 +171,29 @@ fn prompt(args: &PromptArgs) -> Result<Prompt, Failure> {
         let (query, document) = (query.clone(), document.clone());
         return Ok(Prompt::Pair { query, document });
     }
-    let mut conversation = match (&source.messages, args.chat.chat) {
+    text_or_chat(source.messages.as_deref(), &args.chat, || source_text(args))
+}
+
+/// A text, or the conversation that it is asked in, or one in a file.
+pub fn text_or_chat(
+    messages: Option<&Path>,
+    chat: &ChatArgs,
+    text: impl FnOnce() -> Result<String, Failure>,
+) -> Result<Prompt, Failure> {
+    let mut conversation = match (messages, chat.chat) {
         (Some(path), _) => Conversation {
             messages: json_of(path, chat::messages)?,
             tools: None,
+            date: None,
         },
-        (None, false) => return Ok(source_text(args)?.into()),
-        (None, true) => question(args.chat.system.as_deref(), &source_text(args)?),
+        (None, false) => return Ok(text()?.into()),
+        (None, true) => question(chat.system.as_deref(), &text()?),
     };
-    if let Some(path) = &args.chat.tools {
+    conversation.date = Some(chat.date.unwrap_or_else(Date::now));
+    if let Some(path) = &chat.tools {
         conversation.tools = Some(json_of(path, chat::tools)?);
     }
-    let template = match (&args.chat.chat_template, &args.chat.chat_template_name) {
+    let template = match (&chat.chat_template, &chat.chat_template_name) {
         (Some(path), _) => Choice::Given(read_whole(path)?),
         (None, Some(name)) => Choice::Named(name.clone()),
         (None, None) => Choice::Own,
@@ -195,13 +203,28 @@ fn prompt(args: &PromptArgs) -> Result<Prompt, Failure> {
 
 /// Rows about a prompt that the user should know of.
 pub fn rows(prompt: &PromptIds, rows: Rows) -> Rows {
+    notes(prompt)
+        .into_iter()
+        .fold(rows, |rows, note| rows.row("note", note))
+}
+
+/// What the user should know of a prompt. Texts of others are escaped.
+pub fn notes(prompt: &PromptIds) -> Vec<String> {
     let names: Vec<String> = prompt.spelled.iter().map(|text| shown::name(text)).collect();
-    let note = (!names.is_empty()).then(|| {
+    let spelled = (!names.is_empty()).then(|| {
         let names = names.join(" ");
         format!("a message spells {names}: encoded as text, not as special tokens")
     });
-    let notes = prompt.notes.iter().map(|note| shown::line(note));
-    notes.fold(rows.maybe("note", note), |rows, note| rows.row("note", note))
+    let dated = prompt.dated.map(|date| {
+        format!("the chat template writes the day into the prompt: who verifies the chat says --date {date}")
+    });
+    let own = prompt.notes.iter().map(|note| shown::line(note));
+    spelled
+        .into_iter()
+        .chain(own)
+        .chain(prompt.unknown_note())
+        .chain(dated)
+        .collect()
 }
 
 /// A text, or the text of standard input.
@@ -240,28 +263,5 @@ fn read_text(path: &Path) -> Result<String, Failure> {
 
 /// A text file, or standard input.
 fn read_whole(path: &Path) -> Result<String, Failure> {
-    read_at_most(path, FILE_BYTES, "prompt")
-}
-
-/// A text file, or standard input, of so many bytes at most; `what` says for what they are too many.
-pub fn read_at_most(path: &Path, most: u64, what: &str) -> Result<String, Failure> {
-    let (name, failed) = match path.to_str() {
-        Some(STDIN) => ("standard input".to_owned(), "cannot read standard input".to_owned()),
-        _ => (path.display().to_string(), format!("cannot read {}", path.display())),
-    };
-    let mut bytes = Vec::new();
-    let read = match path.to_str() {
-        Some(STDIN) => io::stdin().take(most + 1).read_to_end(&mut bytes),
-        _ => File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)),
-    };
-    read.map_err(|e| Failure(format!("{failed}: {e}")))?;
-    if bytes.len() as u64 > most {
-        return Err(Failure(format!(
-            "{name} has more than {most} bytes, which is no {what}"
-        )));
-    }
-    String::from_utf8(bytes).map_err(|e| {
-        let at = e.utf8_error().valid_up_to();
-        Failure(format!("{name} is not UTF-8 text: invalid byte at {at}"))
-    })
+    input::read_text(path, PROMPT_BYTES, "prompt").map_err(Failure)
 }

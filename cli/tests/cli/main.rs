@@ -13,6 +13,7 @@ mod inspect;
 mod limits;
 mod mistakes;
 mod outputs;
+mod policies;
 mod prompts;
 mod proved;
 mod rank;

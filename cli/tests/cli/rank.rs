@@ -65,6 +65,13 @@ fn checkpoint(dir: &Path) -> PathBuf {
     path
 }
 
+/// The directory of a reranker with a tokenizer.
+pub fn set_up(dir: &Path) -> PathBuf {
+    let model = dir.join("model");
+    done(args!["setup", checkpoint(dir), "--out", model, "--no-fidelity"]);
+    model
+}
+
 struct Model {
     _dir: TempDir,
     checkpoint: PathBuf,

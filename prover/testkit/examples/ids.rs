@@ -44,7 +44,14 @@ fn ids(job: &Value) -> Result<Value, String> {
 fn chat(conversation: &Value, config: &[u8], tokenizer: &Tokenizer) -> Result<(Vec<u32>, Vec<String>), String> {
     let template = ChatTemplate::new(config, Choice::Own, false).map_err(|e| e.to_string())?;
     let messages = messages(&conversation.to_string()).map_err(|e| e.to_string())?;
-    let made = template.prompt(&Conversation { messages, tools: None }, tokenizer);
+    let made = template.prompt(
+        &Conversation {
+            messages,
+            tools: None,
+            date: None,
+        },
+        tokenizer,
+    );
     let made = made.map_err(|e| e.to_string())?;
     let spelled = made.spelled.into_iter();
     Ok((made.ids, spelled.map(|name| format!("spelled: {name}")).collect()))

@@ -22,6 +22,9 @@ pub enum ChatError {
     Template(String),
     #[error("the chat template refuses these messages: {0}")]
     Refused(String),
+    /// The template writes the day into the prompt.
+    #[error("the chat template writes the day into the prompt: say which day it was made on")]
+    NoDate,
     #[error("chat template: {0}")]
     Guard(#[from] GuardError),
     #[error(transparent)]

@@ -39,8 +39,9 @@ fn chats_are_rendered_as_transformers_renders_them() {
             let conversation = Conversation {
                 messages: list(given.field("messages")).unwrap(),
                 tools: list(given.field("tools")),
+                date: Some(Date::of_seconds(NOW)),
             };
-            let result = template.render(conversation, NOW);
+            let result = template.render(conversation).map(|made| made.text);
             match (expected.field("rendered"), expected.field("error")) {
                 (Some(Json::Text(text)), _) => {
                     let got = result.unwrap_or_else(|e| panic!("{name}, {chat}: {e}"));

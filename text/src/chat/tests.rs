@@ -3,11 +3,10 @@
 use serde_json::{json, Map};
 
 use super::*;
-use crate::jinja::time;
 use tessera_samples::FIXTURE;
 
 /// A byte-level tokenizer with these special tokens: every other byte is a token, so that no text is lost.
-pub(super) fn tokenizer(specials: &[&str]) -> Tokenizer {
+fn tokenizer(specials: &[&str]) -> Tokenizer {
     let mut alphabet: Vec<char> = tokenizers::pre_tokenizers::byte_level::ByteLevel::alphabet()
         .into_iter()
         .collect();
@@ -38,6 +37,7 @@ fn conversation_of(messages: &[Value]) -> Conversation {
     Conversation {
         messages: messages.iter().map(|m| Json::parse(&m.to_string()).unwrap()).collect(),
         tools: None,
+        date: Some(Date::of_seconds(1_709_164_800)),
     }
 }
 
@@ -166,13 +166,19 @@ fn llama_3_1() {
         "<|eot_id|>",
     ];
     let config = json!({"bos_token": {"content": "<|begin_of_text|>", "lstrip": false}});
-    let text = said(source, &config, &specials, &question(None, " Hi ")).unwrap();
-    let today = time::strftime("%d %b %Y", time::now()).unwrap();
-    let expected = format!(
-        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nToday Date: {today}\n\n<|eot_id|>\
-        <|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n"
-    );
+    let mut asked = question(None, " Hi ");
+    let error = said(source, &config, &specials, &asked).unwrap_err();
+    assert!(matches!(error, ChatError::NoDate), "{error}");
+    asked.date = Some("2024-02-29".parse().unwrap());
+    let text = said(source, &config, &specials, &asked).unwrap();
+    let expected =
+        "<|begin_of_text|><|start_header_id|>system<|end_header_id|>\n\nToday Date: 29 Feb 2024\n\n<|eot_id|>\
+        <|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|><|start_header_id|>assistant<|end_header_id|>\n\n";
     assert_eq!(text, expected);
+    let dated =
+        |source, conversation: &Conversation| template(source, &config).prompt(conversation, &tokenizer(&specials));
+    assert_eq!(dated(source, &asked).unwrap().dated, asked.date);
+    assert_eq!(dated("{{ messages[0].content }}", &asked).unwrap().dated, None);
     let calls = [json!({"role": "assistant", "content": "", "tool_calls": []})];
     let error = prompt(source, &config, &specials, &calls).unwrap_err();
     assert!(
@@ -321,6 +327,7 @@ fn messages_reach_the_template_as_transformers_passes_them() {
         let conversation = Conversation {
             messages: messages(json).unwrap(),
             tools: None,
+            date: None,
         };
         said(
             source,

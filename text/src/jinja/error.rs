@@ -18,6 +18,9 @@ pub enum Error {
     Unsupported(String),
     #[error("{0}")]
     Limit(String),
+    /// The template asks for the present time, which nobody has given.
+    #[error("it asks for the present time")]
+    NoTime,
 }
 
 pub type Result<T> = std::result::Result<T, Error>;

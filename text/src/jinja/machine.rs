@@ -35,14 +35,23 @@ pub struct Machine {
     depth: usize,
     /// The most bytes of the prompt.
     limit: usize,
-    /// Seconds since 1970.
-    pub now: u64,
+    /// Seconds since 1970, if anybody has said it.
+    now: Option<u64>,
+    dated: bool,
     /// Scopes that a macro still holds; they are ended when the template is.
     held: Vec<Rc<Scope>>,
 }
 
+/// A prompt that a template has made.
+#[derive(Debug)]
+pub struct Rendered {
+    pub text: Text,
+    /// Whether the template has asked for the present time.
+    pub dated: bool,
+}
+
 /// The prompt that a template makes, of at most `limit` bytes.
-pub fn run(template: &Template, context: HashMap<String, Value>, now: u64, limit: usize) -> Result<Text> {
+pub fn run(template: &Template, context: HashMap<String, Value>, now: Option<u64>, limit: usize) -> Result<Rendered> {
     let mut machine = Machine {
         context,
         outputs: vec![Builder::default()],
@@ -50,6 +59,7 @@ pub fn run(template: &Template, context: HashMap<String, Value>, now: u64, limit
         depth: 0,
         limit,
         now,
+        dated: false,
         held: Vec::new(),
     };
     let scope = Rc::new(Scope::default());
@@ -60,10 +70,19 @@ pub fn run(template: &Template, context: HashMap<String, Value>, now: u64, limit
         scope.clear();
     }
     result?;
-    Ok(machine.outputs.pop().unwrap_or_default().done())
+    Ok(Rendered {
+        text: machine.outputs.pop().unwrap_or_default().done(),
+        dated: machine.dated,
+    })
 }
 
 impl Machine {
+    /// The present time, in seconds since 1970.
+    pub fn clock(&mut self) -> Result<u64> {
+        self.dated = true;
+        self.now.ok_or(Error::NoTime)
+    }
+
     /// Takes steps.
     pub fn step(&mut self, steps: u64) -> Result<()> {
         match self.fuel.checked_sub(steps) {

@@ -289,7 +289,7 @@ impl Machine {
             "strftime_now" => {
                 let [format] = call.bind("strftime_now", ["format"])?;
                 let format = string(format, "strftime_now")?;
-                let text = time::strftime(format.as_str(), self.now);
+                let text = time::strftime(format.as_str(), self.clock()?);
                 text.map(|text| Value::text(&text)).map_err(Error::Unsupported)
             }
             other => unsupported(format!("the function {other}")),

@@ -331,3 +331,36 @@ fn tokens_of_a_megabyte_are_not_shown() {
         assert!(tokenizer.texts(&ids, &[0]).is_err());
     }
 }
+
+/// Whatever the model does with them, a text has the ids of another one.
+#[test]
+fn text_that_no_token_stands_for_is_named() {
+    let file = |model: serde_json::Value| {
+        let file = serde_json::json!({"version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null,
+            "pre_tokenizer": {"type": "Whitespace"}, "post_processor": null, "decoder": null, "model": model});
+        Tokenizer::from_bytes(file.to_string().as_bytes(), None).unwrap()
+    };
+    let vocab = serde_json::json!({"[UNK]": 0, "a": 1, "b": 2, "cat": 3, "##s": 4});
+    let words = file(serde_json::json!({"type": "WordLevel", "vocab": vocab, "unk_token": "[UNK]"}));
+    let pieces = file(
+        serde_json::json!({"type": "WordPiece", "vocab": vocab, "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+        "max_input_chars_per_word": 100}),
+    );
+    let pairs = file(serde_json::json!({"type": "BPE", "vocab": vocab, "merges": [], "unk_token": null}));
+    let scores =
+        file(serde_json::json!({"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["a", -1.0], ["b", -1.0]]}));
+    let parts = |tokenizer: &Tokenizer, text: &str| tokenizer.unknown_parts(text).unwrap();
+    assert_eq!(
+        (words.unknown(), pairs.unknown(), scores.unknown()),
+        (Some(0), None, Some(0))
+    );
+    assert_eq!(parts(&words, "a dog, a cat"), [",", "dog"]);
+    assert_eq!(parts(&pieces, "cats 猫 a"), ["猫"]);
+    assert_eq!(parts(&scores, "a猫b"), ["猫"]);
+    // It becomes nothing.
+    assert_eq!(pairs.encode("a猫b").unwrap(), pairs.encode("ab").unwrap());
+    assert_eq!(parts(&pairs, "a猫b"), ["猫"]);
+    for tokenizer in [&words, &pieces, &pairs, &scores] {
+        assert!(parts(tokenizer, "a b").is_empty());
+    }
+}

@@ -9,12 +9,7 @@ impl Tokenizer {
     /// Decodes a prompt and its output. The output is what it adds to the prompt, so that both read as one text.
     pub fn texts(&self, prompt: &[u32], output: &[u32]) -> Result<Texts, TokenizerError> {
         let (this, prompt, output) = (self.clone(), prompt.to_vec(), output.to_vec());
-        guarded(time_for(0), move || this.texts_here(&prompt, &output))?
-    }
-
-    /// The same without a guard of its own.
-    pub(crate) fn texts_here(&self, prompt: &[u32], output: &[u32]) -> Result<Texts, TokenizerError> {
-        Texts::of(&Unguarded(self), prompt, output)
+        guarded(time_for(0), move || Texts::of(&Unguarded(&this), &prompt, &output))?
     }
 }
 

@@ -8,17 +8,22 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 import json
 import operator
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any, Union
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypedDict, Union
 
 from ._tessera import KEY_LIMIT
 from ._tessera import RawKey as _RawKey
 from ._tessera import TesseraError
+from ._tessera import options as _options
 
-__all__ = ["Key", "TesseraError", "Verdict", "verify"]
+__all__ = ["Key", "Policy", "TesseraError", "Verdict", "verify"]
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 #: The bytes of a file, or its path.
 Source = Union[bytes, bytearray, memoryview, str, "os.PathLike[str]"]
@@ -57,6 +62,81 @@ def _ids(field: str, ids: Iterable[int] | None) -> list[int] | None:
     return read
 
 
+class Policy(TypedDict, total=False):
+    """What a proof has to be about. Every option that is given has to be met."""
+
+    #: The prompt's ids are the encoding of this text; with ``chat``, of the chat that asks it.
+    expect_prompt: str | None
+    #: The prompt is this conversation, in the words of the key's chat template: a list of ``{"role": .., "content": ..}``.
+    expect_messages: Sequence[Mapping[str, Any]] | None
+    #: The expected prompt is what a user says in a chat.
+    chat: bool
+    #: The system message of the expected chat.
+    system: str | None
+    #: The day of the expected chat, where the template writes it into the prompt. A datetime is taken as UTC if it has no zone.
+    date: str | datetime.date | None
+    #: Functions that the model may call in the expected chat, as in OpenAI's interface.
+    tools: Sequence[Mapping[str, Any]] | None
+    #: A chat template (Jinja) in place of the key's own, or the name of one of the key's.
+    chat_template: str | None
+    chat_template_name: str | None
+    #: Query and document, for a reranker.
+    expect_pair: tuple[str, str] | None
+    expect_prompt_ids: Iterable[int] | None
+    #: The output reads exactly like this; special tokens are not shown in a text.
+    expect_output: str | None
+    expect_output_ids: Iterable[int] | None
+    #: The last id of the output, and no id before, is one by which the model ends a text.
+    expect_complete: bool
+    #: Id of the model, 64 hexadecimal digits.
+    expect_model: str | None
+    #: 64 hexadecimal digits.
+    expect_context: str | None
+    #: The fewest bits of security: 90 or more.
+    min_bits: float | None
+
+
+#: What each option of a policy takes, as the verifier knows it.
+_KINDS: dict[str, str] = {option["name"]: option["kind"] for option in json.loads(_options())}
+
+
+def _option(name: str, value: Any) -> Any:
+    """The value of an option for JSON, of which nothing is rounded, cut or changed."""
+    kind = _KINDS.get(name)
+    if kind is None:
+        raise TypeError(f"{name!r} is no option: there are {', '.join(_KINDS)}")
+    if value is None:
+        return None
+    if name == "date" and isinstance(value, datetime.date):
+        if isinstance(value, datetime.datetime):
+            value = value if value.tzinfo is None else value.astimezone(datetime.timezone.utc)
+            return value.strftime("%Y-%m-%dT%H:%M:%S")
+        return value.isoformat()
+    wanted: dict[str, tuple[type | tuple[type, ...], str]] = {
+        "flag": (bool, "True or False"),
+        "text": (str, "a str"),
+        "pair": ((tuple, list), "a tuple of two str"),
+        "number": ((int, float), "a number"),
+        "json": ((list, tuple), "a list of dicts"),
+    }
+    if kind == "ids":
+        return _ids(name, value)
+    types, what = wanted[kind]
+    if not isinstance(value, types) or (kind == "number" and isinstance(value, bool)):
+        raise TypeError(f"{name} has to be {what}, not {type(value).__name__}")
+    if kind == "pair" and (len(value) != 2 or not all(isinstance(text, str) for text in value)):
+        raise TypeError(f"{name} has to be {what}")
+    return value
+
+
+def _policy(options: Policy) -> str:
+    own = {name: _option(name, value) for name, value in options.items()}
+    try:
+        return json.dumps(own, ensure_ascii=False).encode("utf-8").decode("utf-8")
+    except UnicodeEncodeError as error:
+        raise TypeError(f"a policy has half of a character, which is no Unicode text: {error.object[error.start]!r}") from None
+
+
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """What a key says of a proof. What is proved is None where nothing is."""
@@ -88,6 +168,10 @@ class Verdict:
     chunks: int | None
     #: What the prover tied the proof to, in hexadecimal; None if it is tied to nothing.
     context: str | None
+    #: What may help with the expectation that ``reason`` is about.
+    help: str | None
+    #: Why expectations that are met say less than they seem to.
+    warnings: tuple[str, ...]
     #: For people, as ``tessera verify`` prints it.
     text: str = dataclasses.field(repr=False)
     #: All fields of ``tessera verify --json``.
@@ -114,25 +198,13 @@ class Key:
         described: dict[str, Any] = json.loads(self._raw.describe())
         return described
 
-    def verify(
-        self,
-        proof: Source,
-        *,
-        prompt_ids: Iterable[int] | None = None,
-        output_ids: Iterable[int] | None = None,
-        output_text: str | None = None,
-        context: str | None = None,
-    ) -> Verdict:
-        """The verdict on a proof, which has to be about these ids, this text and this context (64 hexadecimal digits), if they are given.
+    def verify(self, proof: Source, **policy: Unpack[Policy]) -> Verdict:
+        """The verdict on a proof, which has to be as the options of the policy say (:class:`Policy`).
 
-        Raises TesseraError if nothing can be decided: the proof is about another model, or its output has no text.
+        Raises TesseraError if nothing can be decided: the proof is about another model, or the policy cannot be applied with this key.
         """
         content, name = _read("proof", proof, self._raw.most_proof_bytes)
-        prompt, output = _ids("prompt_ids", prompt_ids), _ids("output_ids", output_ids)
-        for field, value in [("output_text", output_text), ("context", context)]:
-            if value is not None and not isinstance(value, str):
-                raise TypeError(f"{field} has to be a str, not {type(value).__name__}")
-        said, text = self._raw.verify(content, name, prompt, output, output_text, context)
+        said, text = self._raw.verify(content, name, _policy(policy))
         fields: dict[str, Any] = json.loads(said)
 
         def ids_of(side: str) -> tuple[int, ...] | None:
@@ -159,6 +231,8 @@ class Key:
             scores=numbers_of("scores"),
             chunks=fields.get("chunks"),
             context=fields.get("context"),
+            help=fields.get("help"),
+            warnings=tuple(fields.get("warnings", ())),
             text=text,
             fields=fields,
         )
@@ -167,16 +241,8 @@ class Key:
         return f"<tessera.Key {self.id}>"
 
 
-def verify(
-    key: Source | Key,
-    proof: Source,
-    *,
-    prompt_ids: Iterable[int] | None = None,
-    output_ids: Iterable[int] | None = None,
-    output_text: str | None = None,
-    context: str | None = None,
-) -> Verdict:
+def verify(key: Source | Key, proof: Source, **policy: Unpack[Policy]) -> Verdict:
     """The verdict of a key on a proof: see :meth:`Key.verify`."""
     if not isinstance(key, Key):
         key = Key(key)
-    return key.verify(proof, prompt_ids=prompt_ids, output_ids=output_ids, output_text=output_text, context=context)
+    return key.verify(proof, **policy)

@@ -1,15 +1,17 @@
 //! Prompts, and the token ids that a model gets for them.
 
 use tessera_circuits::model::Output;
-use tessera_text::chat::{question, ChatError, ChatTemplate, Choice, Conversation};
+use tessera_text::chat::{question, ChatError, ChatTemplate, Choice, Conversation, Date};
 use tessera_text::tokenizer::{Tokenizer, TokenizerError};
 use tessera_verifier::key::ModelKey;
 use thiserror::Error;
 
+use crate::shown;
+
 /// The input of a model.
 ///
 /// ```
-/// use tessera::Prompt;
+/// use tessera_verdict::prompt::Prompt;
 ///
 /// let text: Prompt = "Once upon a time".into();
 /// let ids: Prompt = [1, 80, 147].into();
@@ -42,6 +44,15 @@ impl Prompt {
     /// A question in a chat, perhaps after a system message, by the model's own template.
     pub fn question(system: Option<&str>, user: &str) -> Self {
         question(system, user).into()
+    }
+
+    /// The same prompt on this date, if it is a chat that has none.
+    #[must_use]
+    pub fn dated(mut self, date: Date) -> Self {
+        if let Self::Chat { conversation, .. } = &mut self {
+            conversation.date.get_or_insert(date);
+        }
+        self
     }
 }
 
@@ -91,12 +102,40 @@ pub struct PromptIds {
     pub spelled: Vec<String>,
     /// Notes about the ids, for example that a text was cut.
     pub notes: Vec<String>,
+    /// The parts of the texts that the tokenizer does not know. A text with others in their place has the same ids.
+    pub unknown: Vec<String>,
+    /// The date of a chat, if the template has asked for it: whoever wants to make the same ids has to know it.
+    pub dated: Option<Date>,
 }
 
 impl From<Vec<u32>> for PromptIds {
     fn from(ids: Vec<u32>) -> Self {
-        let (spelled, notes) = Default::default();
-        Self { ids, spelled, notes }
+        Self { ids, ..Self::default() }
+    }
+}
+
+/// Parts of a text that are named at most, and their characters.
+const NAMED: usize = 5;
+const LONGEST: usize = 28;
+
+impl PromptIds {
+    /// Says that other texts have the same ids, if so. The parts are escaped.
+    pub fn unknown_note(&self) -> Option<String> {
+        let shown = |part: &String| match part.char_indices().nth(LONGEST) {
+            Some((end, _)) => format!("{}..", shown::quoted(part.get(..end).unwrap_or_default())),
+            None => shown::quoted(part),
+        };
+        let parts: Vec<String> = self.unknown.iter().take(NAMED).map(shown).collect();
+        let more = match self.unknown.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!parts.is_empty()).then(|| {
+            format!(
+                "the tokenizer does not know {}{more}: a prompt with something else there has the same ids",
+                parts.join(", ")
+            )
+        })
     }
 }
 
@@ -153,8 +192,9 @@ impl Prompt {
                 let encoded = tokenizer()?.encode_text(text)?;
                 PromptIds {
                     ids: encoded.ids,
-                    spelled: Vec::new(),
                     notes: encoded.notes,
+                    unknown: tokenizer()?.unknown_parts(text)?,
+                    ..PromptIds::default()
                 }
             }
             Self::Chat { conversation, template } => {
@@ -164,12 +204,20 @@ impl Prompt {
                 PromptIds {
                     ids: prompt.ids,
                     spelled: prompt.spelled,
-                    notes: Vec::new(),
+                    unknown: tokenizer()?.unknown_parts(&prompt.text)?,
+                    dated: prompt.dated,
+                    ..PromptIds::default()
                 }
             }
             Self::Pair { query, document } => {
                 check_reranker(key)?;
-                tokenizer()?.encode_pair(query, document, &key.config)?.into()
+                let mut unknown = tokenizer()?.unknown_parts(query)?;
+                unknown.extend(tokenizer()?.unknown_parts(document)?);
+                PromptIds {
+                    ids: tokenizer()?.encode_pair(query, document, &key.config)?,
+                    unknown,
+                    ..PromptIds::default()
+                }
             }
         };
         check(&ids.ids, key)?;
@@ -185,7 +233,7 @@ pub fn check(ids: &[u32], key: &ModelKey) -> Result<(), PromptError> {
     let vocab = key.config.vocab;
     match ids.iter().position(|id| *id as usize >= vocab) {
         Some(position) => Err(PromptError::UnknownId {
-            id: ids[position],
+            id: ids.get(position).copied().unwrap_or_default(),
             position,
             vocab,
         }),

@@ -8,14 +8,14 @@ use std::thread;
 use std::time::Instant;
 
 use serde_json::{json, Map, Value};
-use tessera_verdict::expected::Expected;
-use tessera_verdict::input;
-use tessera_verdict::rows::{count, seconds};
-use tessera_verdict::{shown, Key, Outcome, Status, Verdict};
 
-use crate::args::VerifyArgs;
-use crate::judge::judge;
-use crate::output::{delivered, line};
+use super::args::VerifyArgs;
+use super::judge::judge;
+use super::report::{How, Report};
+use crate::input;
+use crate::policy::Expectations;
+use crate::rows::{count, seconds};
+use crate::{shown, Key, Outcome, Status, Verdict};
 
 /// What was found of one proof.
 struct Line {
@@ -32,15 +32,16 @@ struct Waiting {
 }
 
 /// What all proofs come to.
-#[derive(Default)]
-struct Summary {
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
     counts: [usize; 3],
     /// Of the accepted proofs, the fewest.
     bits: Option<f64>,
 }
 
-/// Verifies all proofs, and prints JSON, or text for so many columns; returns the exit status.
-pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, columns: Option<usize>) -> u8 {
+/// Verifies all proofs and prints a line for each; returns the summary.
+pub(super) fn run(key: &Key, args: &VerifyArgs, expectations: &Expectations<'_>, how: How) -> Result<Report, String> {
+    let How { columns, threads } = how;
     let clock = Instant::now();
     let key_name = input::name(&args.key);
     let proofs = &args.proofs;
@@ -54,12 +55,14 @@ pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, co
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some(proof) = proofs.get(at) else { return };
         let found = match proofs.len() {
-            1 => judge(key, proof, expected),
-            _ => input::regular(proof).and_then(|()| judge(key, proof, expected)),
+            1 => judge(key, proof, expectations),
+            _ => input::regular(proof).and_then(|()| judge(key, proof, expectations)),
         };
         let line = Line::of((at, proof), &key_name, found, columns);
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);
-        waiting.lines[at] = Some(line);
+        if let Some(place) = waiting.lines.get_mut(at) {
+            *place = Some(line);
+        }
         waiting.print();
     };
     thread::scope(|scope| {
@@ -72,12 +75,17 @@ pub fn run(key: &Key, args: &VerifyArgs, expected: &Expected, threads: usize, co
     let mut summary = Summary::default();
     waiting.lines.iter().flatten().for_each(|line| summary.add(line));
     let time = clock.elapsed().as_secs_f64();
-    let text = match columns {
-        None => Value::Object(summary.json(key, time)).to_string(),
-        Some(columns) => wrapped(&summary.text(key, time), columns),
-    };
-    let written = waiting.written.and_then(|()| line(io::stdout(), &text));
-    delivered(summary.status(), written)
+    // Whoever closed the pipe has seen enough.
+    if let Err(error) = waiting.written {
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            return Err(format!("cannot write the verdicts: {error}"));
+        }
+    }
+    Ok(Report {
+        status: summary.status(),
+        text: columns.map_or_else(String::new, |columns| wrapped(&summary.text(key, time), columns)),
+        json: Value::Object(summary.json(key, time)),
+    })
 }
 
 impl Waiting {
@@ -107,7 +115,10 @@ impl Line {
                     Outcome::Accepted(proved) => Some(proved.security_bits()),
                     _ => None,
                 };
-                let reason = verdict.reason(&name, key);
+                let mut said: Vec<String> = verdict.reason(&name, key).into_iter().collect();
+                said.extend(verdict.help().map(|help| format!("help: {help}")));
+                said.extend(verdict.warnings().map(|warning| format!("WARNING: {warning}")));
+                let reason = (!said.is_empty()).then(|| said.join("  "));
                 (verdict.status(), bits, reason, verdict.json(&name, key, Some(time)))
             }
             Err(error) => {
@@ -140,10 +151,14 @@ fn sentence(
         Status::Undecided => "undecided",
     };
     let what = match bits {
-        Some(bits) => match context {
-            Some(context) => format!("{bits:.1} bits  context {context}"),
-            None => format!("{bits:.1} bits"),
-        },
+        Some(bits) => {
+            let context = context.map(|context| format!("context {context}"));
+            let more: Vec<String> = context
+                .into_iter()
+                .chain(reason.map(|reason| shown::line(&reason)))
+                .collect();
+            [&[format!("{bits:.1} bits")], more.as_slice()].concat().join("  ")
+        }
         None => shown::line(&reason.unwrap_or_default()),
     };
     format!("{word}  {}  {what}", shown::path(proof))
@@ -156,7 +171,12 @@ fn wrapped(text: &str, columns: usize) -> String {
 
 impl Summary {
     fn add(&mut self, line: &Line) {
-        self.counts[usize::from(line.status.code())] += 1;
+        let [accepted, rejected, undecided] = &mut self.counts;
+        *match line.status {
+            Status::Accepted => accepted,
+            Status::Rejected => rejected,
+            Status::Undecided => undecided,
+        } += 1;
         self.bits = match (self.bits, line.bits) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),

@@ -2,11 +2,15 @@
 
 use std::path::Path;
 
-use tessera_verdict::input::{is_stdin, name, read};
-use tessera_verdict::Key;
 use tessera_verifier::codec::FileKind;
 
-/// Reads a model key.
+use crate::input::{is_stdin, name, read};
+use crate::Key;
+
+/// Reads a model key, from a file or from standard input.
+///
+/// # Errors
+/// If that fails, or if there is something else in its place: the text names the input.
 pub fn read_key(path: &Path) -> Result<Key, String> {
     let shown = name(path);
     if !is_stdin(path) && path.is_dir() {

@@ -2,9 +2,9 @@
 
 use std::io::{self, Write};
 
-use tessera_verdict::Status;
+use crate::Status;
 
-/// Whoever closed the pipe has seen enough; a verdict that could not be delivered for another reason must not look like an
+/// The exit status of a program whose output was written, or not. Whoever closed the pipe has seen enough; a verdict that could not be delivered for another reason must not look like an
 /// acceptance.
 pub fn delivered(status: Status, written: io::Result<()>) -> u8 {
     match written {
@@ -13,6 +13,10 @@ pub fn delivered(status: Status, written: io::Result<()>) -> u8 {
     }
 }
 
+/// Writes a line, at once.
+///
+/// # Errors
+/// If that fails.
 pub fn line(mut to: impl Write, text: &str) -> io::Result<()> {
     writeln!(to, "{text}")?;
     to.flush()

@@ -1,0 +1,122 @@
+//! What became of an expectation.
+
+use serde_json::{json, Map, Value};
+
+/// What an expectation is about. Its name is a field of `policy` in JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Aspect {
+    /// The model that the proof is about.
+    Model,
+    /// The prompt's ids.
+    Prompt,
+    /// The output's ids or text.
+    Output,
+    /// Whether the model ended the text.
+    Complete,
+    /// The context that the proof is tied to.
+    Context,
+    /// The bits of security.
+    Bits,
+}
+
+impl Aspect {
+    /// The name for people and programs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Model => "model",
+            Self::Prompt => "prompt",
+            Self::Output => "output",
+            Self::Complete => "complete",
+            Self::Context => "context",
+            Self::Bits => "min_bits",
+        }
+    }
+}
+
+/// An expectation, and what a proof makes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What is expected.
+    pub aspect: Aspect,
+    /// Whether the proof is as expected.
+    pub finding: Finding,
+}
+
+/// Whether a proof is as expected.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Finding {
+    /// It is.
+    Met {
+        /// Why that says less than it seems to.
+        warnings: Vec<String>,
+    },
+    /// It is not.
+    Unmet {
+        /// What was compared, and where it differs. Texts of the proof are escaped.
+        reason: String,
+        /// What may help.
+        help: Option<String>,
+    },
+    /// Nobody can say.
+    Open {
+        /// Why.
+        reason: String,
+    },
+}
+
+impl Finding {
+    /// As expected, without a warning.
+    pub const MET: Self = Self::Met { warnings: Vec::new() };
+
+    /// Not as expected, for a reason.
+    pub(crate) fn unmet(reason: impl Into<String>, help: Option<String>) -> Self {
+        let reason = reason.into();
+        Self::Unmet { reason, help }
+    }
+}
+
+impl Check {
+    /// Warnings, if the proof is as expected.
+    pub fn warnings(&self) -> &[String] {
+        match &self.finding {
+            Finding::Met { warnings } => warnings,
+            _ => &[],
+        }
+    }
+
+    /// For people, after the name.
+    pub(crate) fn words(&self) -> String {
+        let found = match &self.finding {
+            Finding::Met { .. } => "as expected",
+            Finding::Unmet { .. } => "NOT as expected",
+            Finding::Open { .. } => "unknown",
+        };
+        format!("{} {found}", self.aspect.name())
+    }
+
+    fn json(&self) -> Value {
+        match &self.finding {
+            Finding::Met { warnings } if warnings.is_empty() => json!({"met": true}),
+            Finding::Met { warnings } => json!({"met": true, "warnings": warnings}),
+            Finding::Unmet { reason, help: None } => json!({"met": false, "reason": reason}),
+            Finding::Unmet { reason, help } => json!({"met": false, "reason": reason, "help": help}),
+            Finding::Open { reason } => json!({"met": null, "reason": reason}),
+        }
+    }
+}
+
+/// The field `policy` of an object: what became of every expectation.
+pub(crate) fn add_to(checks: &[Check], json: &mut Map<String, Value>) {
+    if checks.is_empty() {
+        return;
+    }
+    let fields = checks
+        .iter()
+        .map(|check| (check.aspect.name().to_owned(), check.json()));
+    json.insert("policy".to_owned(), Value::Object(fields.collect()));
+    let warnings: Vec<&String> = checks.iter().flat_map(Check::warnings).collect();
+    if !warnings.is_empty() {
+        json.insert("warnings".to_owned(), json!(warnings));
+    }
+}
