@@ -50,7 +50,7 @@ mod timetable;
 pub mod work;
 
 pub use allowance::{mapped, Allowance, OutOfBudget};
-pub use answer::{lengths, Answer, Embedding, Options, Proof};
+pub use answer::{Answer, Embedding, Proof};
 pub use cancel::Cancel;
 pub use error::Error;
 pub use expected::{take_answer, AnswerError, Awaited, Difference, ExpectedAnswer, NamedToken};
@@ -60,7 +60,7 @@ pub use model::Model;
 pub use open::in_chunks;
 pub use plan::Budget;
 pub use prompt::{Prompt, PromptError, PromptIds};
-pub use request::ProofRequest;
+pub use request::{lengths, Options, ProofRequest};
 pub use setup::SetupOptions;
 pub use timetable::Timetable;
 
