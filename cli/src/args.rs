@@ -69,7 +69,7 @@ pub enum Command {
     /// Quantise a checkpoint and commit to its weights
     Setup(SetupArgs),
     /// Generate a text and prove that the model generates it
-    Prove(ProveArgs),
+    Prove(Box<ProveArgs>),
     /// Go on with the chunks of a work directory, and compose the proof
     Resume(ResumeArgs),
     /// Say how far the chunks of a work directory are

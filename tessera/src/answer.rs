@@ -173,18 +173,12 @@ impl Model {
         })
     }
 
-    /// The output of a request that expects an answer, if the model gives it, and [`Proof::other_from`]; `None` if the request expects
-    /// none.
+    /// The answer of a request that expects one, if the model gives it; `None` if the request expects none.
     ///
     /// # Errors
     /// [`Error::Differs`] if the model gives another answer.
-    pub fn expected_output(
-        &self,
-        request: &ProofRequest,
-        progress: &dyn Progress,
-    ) -> Result<Option<(Vec<u32>, Option<usize>)>, Error> {
-        let followed = self.compared(&self.quantised, request, progress)?;
-        Ok(followed.map(|followed| (followed.output, followed.other_from)))
+    pub fn expected_output(&self, request: &ProofRequest, progress: &dyn Progress) -> Result<Option<Followed>, Error> {
+        self.compared(&self.quantised, request, progress)
     }
 
     fn compared(
@@ -239,7 +233,7 @@ impl Model {
         let divided = self.subject().divide(lengths, fewest, allowance.budget);
         let (layers, _) = divided.map_err(|e| allowance.refusal(e))?;
         let driver = drive(dir.as_ref())?;
-        let output = self.expected_output(&request, progress)?.map(|(output, _)| output);
+        let output = self.expected_output(&request, progress)?.map(|own| own.output);
         let request = Request {
             prompt: &request.prompt.ids,
             options: request.options_for(output.as_deref()),

@@ -228,7 +228,7 @@ pub(crate) struct Sought {
 
 /// A model's own answer that is the expected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Followed {
+pub struct Followed {
     /// The ids, with the one that ends the text.
     pub output: Vec<u32>,
     /// The position from which on the ids are others than those of the text's encoding.

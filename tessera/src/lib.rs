@@ -53,7 +53,7 @@ pub use allowance::{mapped, Allowance, OutOfBudget};
 pub use answer::{Answer, Embedding, Proof};
 pub use cancel::Cancel;
 pub use error::Error;
-pub use expected::{take_answer, AnswerError, Awaited, Difference, ExpectedAnswer, NamedToken};
+pub use expected::{take_answer, AnswerError, Awaited, Difference, ExpectedAnswer, Followed, NamedToken};
 pub use fidelity::Fidelity;
 pub use inspect::{inspect, inspect_bytes, is_provable, subject_of, Inspected};
 pub use model::Model;
