@@ -21,11 +21,13 @@ use tessera::quantise::Strategy;
 use tessera::setup::CodewordCache;
 use tessera::verifier::suite::Suite;
 
+use prove::{BATCH, USAGE};
+
 pub use chain::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
 pub use chat::ChatArgs;
 pub use embed::EmbedArgs;
 pub use program::{CompletionsArgs, ManArgs};
-pub use prove::{AnswerArgs, ChunksArg, ProveArgs};
+pub use prove::{AnswerArgs, ChunksArg};
 pub use rank::RankArgs;
 pub use report::ReportArgs;
 pub use shapes::ShapeArg;
@@ -73,7 +75,7 @@ pub enum Command {
     /// Quantise a checkpoint and commit to its weights
     Setup(SetupArgs),
     /// Generate a text and prove that the model generates it
-    Prove(ProveArgs),
+    Prove(Box<ProveArgs>),
     /// Go on with the chunks of a work directory, and compose the proof
     Resume(ResumeArgs),
     /// Say how far the chunks of a work directory are
@@ -309,6 +311,61 @@ pub struct LengthArgs {
     /// Go on past the end of the text, up to --tokens
     #[arg(long)]
     pub ignore_eos: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(override_usage = USAGE, after_long_help = BATCH)]
+pub struct ProveArgs {
+    /// Model directory written by setup
+    #[arg(long, value_name = "DIR")]
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub prompt: PromptArgs,
+    #[command(flatten)]
+    pub length: LengthArgs,
+    #[command(flatten)]
+    pub answer: AnswerArgs,
+    /// Prove a request for every line of this file, each with a proof of its own in --out-dir; - reads standard input. What is
+    /// proved there already is skipped
+    #[arg(
+        long,
+        value_name = "FILE",
+        group = "PromptSource",
+        requires = "out_dir",
+        conflicts_with_all = ["AnswerArgs", "ChatArgs", "tokens", "ignore_eos", "context", "out", "work"]
+    )]
+    pub batch: Option<PathBuf>,
+    /// Directory for the proofs of --batch, made if there is none
+    #[arg(long, value_name = "DIR", requires = "batch")]
+    pub out_dir: Option<PathBuf>,
+    /// Tie the proof to these 32 bytes, such as the address that a contract is to pay (24 zeros, then its 40 digits)
+    #[arg(long, value_name = "HEX")]
+    pub context: Option<Context>,
+    /// Proof file to write; - is standard output, and the report goes to standard error
+    #[arg(long, value_name = "FILE", required_unless_present = "batch")]
+    pub out: Option<PathBuf>,
+    /// Report only the answer, how it ends, and what the proof is and took
+    #[arg(long)]
+    pub brief: bool,
+    /// Prove in chunks of layers, and keep what is done in this directory: the proof can be interrupted, resumed, and
+    /// shared among devices and processes
+    #[arg(long, value_name = "DIR")]
+    pub work: Option<PathBuf>,
+    /// Number of chunks; auto makes as few as fit in memory [default: auto]
+    #[arg(long, value_name = "N|auto", requires = "work", conflicts_with = "chunk_layers")]
+    pub chunks: Option<ChunksArg>,
+    /// Layers of a chunk
+    #[arg(long, value_name = "N", requires = "work", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub chunk_layers: Option<u16>,
+    /// Only write the job, so that other processes can prove its chunks
+    #[arg(long, requires = "work")]
+    pub prepare: bool,
+    #[command(flatten)]
+    pub driving: DrivingArgs,
+    /// The most memory to use, such as 4GiB (or 4G) or 500MB: refuses before any work if that is not enough
+    /// [default: 80 % of the available memory]
+    #[arg(long, value_name = "BYTES")]
+    pub memory: Option<Budget>,
 }
 
 /// How the chunks of a work directory are proved.

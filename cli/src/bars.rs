@@ -12,7 +12,8 @@ use tessera::Timetable;
 
 /// Operations shorter than this show no progress on a terminal.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Where there is no terminal, a phase has a line of its own if the last line is as old as this, or if the phase takes as long.
+/// Where there is no terminal, a phase has a line of its own if the last line is as old as this, or if the phase takes as long; but not if
+/// the proof is done as soon.
 const LINES: Duration = Duration::from_secs(5);
 /// Characters of the bar of a whole proof.
 const BAR: usize = 12;
@@ -83,9 +84,14 @@ impl Display {
     }
 
     fn show_when_due(&self, bar: &ProgressBar) {
-        let mut state = self.state();
-        if !state.shown && state.start.elapsed() >= PATIENCE {
-            state.shown = true;
+        // The bar, which reads the state as it is drawn, is not touched while the state is held.
+        let due = {
+            let mut state = self.state();
+            let due = !state.shown && state.start.elapsed() >= PATIENCE;
+            state.shown |= due;
+            due
+        };
+        if due {
             bar.set_draw_target(ProgressDrawTarget::stderr());
             bar.enable_steady_tick(Duration::from_millis(100));
         }
@@ -109,13 +115,12 @@ impl Display {
             .as_ref()
             .and_then(Timetable::phase)
             .is_none_or(|own| own < LINES);
-        if near && short {
+        let left = state.left();
+        if near && short || left.is_some_and(|left| left < LINES) {
             return;
         }
         state.last_line = Some(Instant::now());
-        let left = state
-            .left()
-            .map_or_else(String::new, |left| format!(", about {} left", roughly(left)));
+        let left = left.map_or_else(String::new, |left| format!(", about {} left", roughly(left)));
         eprintln!("{phase}: {} so far{left}", roughly(state.proof_start.elapsed()));
     }
 }

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tessera_circuits::statement::{Lengths, Statement};
 use tessera_model::forward::{ForwardState, Saturations};
-use tessera_model::generate::{generate, token_rows, GenerateError, GenerateOptions, Generation};
+use tessera_model::generate::{generate, token_rows, Generation};
 use tessera_model::QuantisedModel;
 use tessera_prover::{prove_in_context, prove_statement, ProveReport, ProverModel};
 use tessera_support::files;
@@ -13,81 +13,16 @@ use tessera_support::progress::Progress;
 use tessera_text::chat::Date;
 use tessera_verdict::prompt::{check_encoder, check_reranker, Prompt, PromptError, PromptIds};
 use tessera_verdict::vector::Vector;
-use tessera_verifier::context::Context;
-use tessera_verifier::key::ModelKey;
 
-use crate::expected::{ExpectedAnswer, Followed};
+use crate::expected::Followed;
 use crate::lengths::fewest_chunks;
 use crate::plan::{Budget, Plan, Task};
-use crate::request::ProofRequest;
+use crate::request::{lengths, Options, ProofRequest};
 use crate::work::{drive, Driver, Request, WorkDir};
 use crate::{Error, Model};
 
 /// The phase that compares the model with an expected answer.
 pub(crate) const COMPARE: &str = "compare answer";
-
-/// How much to generate, and within which limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Options {
-    /// How much to generate; encoders ignore it, because they make one vector of a text.
-    pub generate: GenerateOptions,
-    /// The context that a proof is tied to, for example a sender and a nonce; `None` for a proof that anybody can present.
-    pub context: Option<Context>,
-    /// The most memory to use; `None` for four fifths of the memory that is available.
-    pub memory: Option<Budget>,
-    /// The answer that a proof has to be about; `None` if it may be about any. If the model gives another one, nothing is proved
-    /// ([`Error::Differs`]).
-    pub answer: Option<ExpectedAnswer>,
-}
-
-impl Options {
-    /// Generates until the text ends, and at most this many tokens.
-    pub const fn at_most(tokens: usize) -> Self {
-        Self::of(GenerateOptions::at_most(tokens))
-    }
-
-    /// Generates exactly this many tokens, also after the text has ended.
-    pub const fn exactly(tokens: usize) -> Self {
-        Self::of(GenerateOptions::exactly(tokens))
-    }
-
-    /// Proves exactly this answer, as long as it is.
-    pub fn giving(answer: impl Into<ExpectedAnswer>) -> Self {
-        Self::at_most(usize::MAX).expecting(answer)
-    }
-
-    const fn of(generate: GenerateOptions) -> Self {
-        let (context, memory, answer) = (None, None, None);
-        Self {
-            generate,
-            context,
-            memory,
-            answer,
-        }
-    }
-
-    /// Proves nothing but this answer. It may be cut after as many tokens as these options allow, and is complete if it has fewer.
-    #[must_use]
-    pub fn expecting(mut self, answer: impl Into<ExpectedAnswer>) -> Self {
-        self.answer = Some(answer.into());
-        self
-    }
-
-    /// Ties proofs to a context, in which alone they hold.
-    #[must_use]
-    pub const fn in_context(mut self, context: Context) -> Self {
-        self.context = Some(context);
-        self
-    }
-
-    /// Uses at most this much memory.
-    #[must_use]
-    pub const fn within(mut self, memory: Budget) -> Self {
-        self.memory = Some(memory);
-        self
-    }
-}
 
 /// A generated text.
 #[derive(Clone, Debug)]
@@ -141,21 +76,6 @@ impl Proof {
     /// If the file cannot be written.
     pub fn write(&self, path: impl AsRef<Path>) -> Result<(), Error> {
         Ok(files::write(path.as_ref(), self.bytes())?)
-    }
-}
-
-/// Lengths of a statement about a prompt of so many ids: `tokens` are generated after it, or none if it is the text of an
-/// encoder.
-///
-/// # Errors
-/// If the context has no room for them, or if an encoder is to generate tokens.
-pub fn lengths(key: &ModelKey, prompt: usize, tokens: Option<usize>) -> Result<Lengths, GenerateError> {
-    match (key.config.generates(), tokens) {
-        (false, Some(_)) => Err(GenerateError::Encoder),
-        (_, tokens) => Ok(Lengths {
-            rows: token_rows(prompt, tokens.unwrap_or(1), key.config.context)?,
-            outputs: tokens.unwrap_or(0),
-        }),
     }
 }
 
@@ -254,18 +174,12 @@ impl Model {
         })
     }
 
-    /// The output of a request that expects an answer, if the model gives it, and [`Proof::other_from`]; `None` if the request expects
-    /// none.
+    /// The answer of a request that expects one, if the model gives it; `None` if the request expects none.
     ///
     /// # Errors
     /// [`Error::Differs`] if the model gives another answer.
-    pub fn expected_output(
-        &self,
-        request: &ProofRequest,
-        progress: &dyn Progress,
-    ) -> Result<Option<(Vec<u32>, Option<usize>)>, Error> {
-        let followed = self.compared(&self.quantised, request, progress)?;
-        Ok(followed.map(|followed| (followed.output, followed.other_from)))
+    pub fn expected_output(&self, request: &ProofRequest, progress: &dyn Progress) -> Result<Option<Followed>, Error> {
+        self.compared(&self.quantised, request, progress)
     }
 
     fn compared(
@@ -320,7 +234,7 @@ impl Model {
         let divided = self.subject().divide(lengths, fewest, allowance.budget);
         let (layers, _) = divided.map_err(|e| allowance.refusal(e))?;
         let driver = drive(dir.as_ref())?;
-        let output = self.expected_output(&request, progress)?.map(|(output, _)| output);
+        let output = self.expected_output(&request, progress)?.map(|own| own.output);
         let request = Request {
             prompt: &request.prompt.ids,
             options: request.options_for(output.as_deref()),

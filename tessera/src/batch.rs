@@ -4,93 +4,27 @@
 //! every other one is proved.
 
 mod read;
+mod request;
 
 use std::fs;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tessera_circuits::statement::Statement;
-use tessera_model::generate::GenerateError;
 use tessera_support::files::{self, FileError, Lock};
 use tessera_support::progress::Progress;
-use tessera_verifier::key::ModelKey;
 use tessera_verifier::length::most_bytes;
 use tessera_verifier::verify::{verify_bytes, Verified};
-use thiserror::Error as ThisError;
 
 use crate::expected::Difference;
-use crate::prompt::{check_encoder, check_reranker, Prompt};
 use crate::request::ProofRequest;
-use crate::{Error, Model, Options, Proof};
+use crate::{Error, Model, Proof};
 
 pub use self::read::{read, sampling};
+pub use self::request::{BatchError, BatchRequest, Wish};
 
-/// How the name of a proof ends.
-const PROOF: &str = "proof";
 /// The file that the process which proves a batch holds.
 const LOCK_FILE: &str = ".tessera-batch.lock";
-
-/// What a request asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// A text.
-    Text,
-    /// The vector of an encoder.
-    Vector,
-    /// The scores of a reranker.
-    Scores,
-}
-
-impl Wish {
-    /// Refuses a model that does something else.
-    fn check(self, key: &ModelKey) -> Result<(), Error> {
-        match self {
-            Self::Text if !key.config.generates() => Err(GenerateError::Encoder.into()),
-            Self::Text => Ok(()),
-            Self::Vector => Ok(check_encoder(key)?),
-            Self::Scores => Ok(check_reranker(key)?),
-        }
-    }
-}
-
-/// A request of a batch.
-#[derive(Clone, Debug, PartialEq)]
-pub struct BatchRequest {
-    /// The name of the request, and of its proof: letters, digits, `.`, `_` and `-`. The number of the line if it has no other.
-    pub id: String,
-    /// The line of the file, counted from 1.
-    pub line: usize,
-    /// What it asks for.
-    pub wish: Wish,
-    /// The prompt.
-    pub prompt: Prompt,
-    /// How much to generate, or the answer that is expected, and the context.
-    pub options: Options,
-}
-
-impl BatchRequest {
-    /// The proof of the request, in the directory of the batch.
-    pub fn path(&self, dir: &Path) -> PathBuf {
-        dir.join(format!("{}.{PROOF}", self.id))
-    }
-}
-
-/// Requests that are refused before any work.
-#[derive(Clone, Debug, ThisError, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum BatchError {
-    /// A line is no request.
-    #[error("line {line}: {problem}")]
-    Line {
-        /// The line, counted from 1.
-        line: usize,
-        /// What is wrong, and what helps.
-        problem: String,
-    },
-    /// There is no request.
-    #[error("there is no request: write one JSON object per line, such as {{\"id\": \"a\", \"prompt\": \"Hello\", \"tokens\": 16}}")]
-    Empty,
-}
 
 /// What came of a request.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use tessera_verifier::codec::CodecError;
 use thiserror::Error as ThisError;
 
 use crate::allowance::OutOfBudget;
-use crate::expected::{AnswerError, Difference};
+use crate::expected::{AnswerError, Difference, Unfollowed};
 use crate::given::Misplaced;
 use crate::model::LoadError;
 use crate::setup::SetupError;
@@ -87,4 +87,14 @@ pub enum Error {
     /// The task was cancelled ([`Cancel`](crate::Cancel)).
     #[error("the task was cancelled")]
     Cancelled,
+}
+
+impl From<Unfollowed> for Error {
+    fn from(error: Unfollowed) -> Self {
+        match error {
+            Unfollowed::Differs(difference) => Self::Differs(difference),
+            Unfollowed::Answer(error) => error.into(),
+            Unfollowed::Forward(error) => error.into(),
+        }
+    }
 }

@@ -12,13 +12,12 @@ use tessera_model::QuantisedModel;
 use tessera_support::progress::Progress;
 use tessera_text::chat::Json;
 use tessera_text::shown::{Piece, Texts};
-use tessera_text::tokenizer::Tokenizer;
+use tessera_text::tokenizer::{Tokenizer, TokenizerError};
 use tessera_verdict::shown;
 
 pub use self::error::AnswerError;
 
 use crate::prompt::Prompt;
-use crate::Error;
 
 /// Tokens of the answer that pass through the model at once.
 const BLOCK: usize = 64;
@@ -182,6 +181,35 @@ impl Difference {
     }
 }
 
+/// Why a model was not followed to the end of an expected answer.
+#[derive(Debug)]
+pub(crate) enum Unfollowed {
+    /// It gives another answer.
+    Differs(Box<Difference>),
+    /// The answer cannot be compared.
+    Answer(AnswerError),
+    /// The model cannot be run.
+    Forward(ForwardError),
+}
+
+impl From<AnswerError> for Unfollowed {
+    fn from(error: AnswerError) -> Self {
+        Self::Answer(error)
+    }
+}
+
+impl From<TokenizerError> for Unfollowed {
+    fn from(error: TokenizerError) -> Self {
+        Self::Answer(error.into())
+    }
+}
+
+impl From<ForwardError> for Unfollowed {
+    fn from(error: ForwardError) -> Self {
+        Self::Forward(error)
+    }
+}
+
 /// An expected answer as the tokens that the model should give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sought {
@@ -200,7 +228,7 @@ pub(crate) struct Sought {
 
 /// A model's own answer that is the expected one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Followed {
+pub struct Followed {
     /// The ids, with the one that ends the text.
     pub output: Vec<u32>,
     /// The position from which on the ids are others than those of the text's encoding.
@@ -300,7 +328,7 @@ impl Sought {
         prompt: &[u32],
         tokenizer: Option<&Tokenizer>,
         progress: &dyn Progress,
-    ) -> Result<Followed, Error> {
+    ) -> Result<Followed, Unfollowed> {
         let (agreed, logits) = self.agreed(model, prompt, progress)?;
         let Some(logits) = logits else {
             if self.cut {
@@ -348,9 +376,9 @@ impl Sought {
             }),
             // Where nothing encodes to the text, the first token that reads otherwise is the one that differs.
             Err(Some(other)) if self.ids.is_empty() && matches!(other.expected, Awaited::Text(_)) => {
-                Err(Error::Differs(Box::new(other)))
+                Err(Unfollowed::Differs(Box::new(other)))
             }
-            Err(_) => Err(Error::Differs(Box::new(differs()))),
+            Err(_) => Err(Unfollowed::Differs(Box::new(differs()))),
         }
     }
 
@@ -396,8 +424,8 @@ impl Sought {
         (mut output, mut next): (Vec<u32>, u32),
         (text, tokenizer): (&str, &Tokenizer),
         progress: &dyn Progress,
-    ) -> Result<Result<Vec<u32>, Option<Difference>>, Error> {
-        let read = |output: &[u32]| Ok::<_, Error>(tokenizer.texts(prompt, output)?.output.text);
+    ) -> Result<Result<Vec<u32>, Option<Difference>>, Unfollowed> {
+        let read = |output: &[u32]| Ok::<_, Unfollowed>(tokenizer.texts(prompt, output)?.output.text);
         let (eos, mut state) = (&model.config.eos, ForwardState::new(model));
         let mut before = read(&output)?;
         loop {

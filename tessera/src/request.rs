@@ -3,7 +3,7 @@
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::{Lengths, Statement};
-use tessera_model::generate::{GenerateError, GenerateOptions};
+use tessera_model::generate::{token_rows, GenerateError, GenerateOptions};
 use tessera_prover::ProveError;
 use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::context::Context;
@@ -11,11 +11,88 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::policy::MIN_BITS;
 
-use crate::answer::{lengths, Options};
-use crate::expected::{AnswerError, Sought};
-use crate::plan::Task;
+use crate::expected::{AnswerError, ExpectedAnswer, Sought};
+use crate::plan::{Budget, Task};
 use crate::prompt::{Prompt, PromptIds};
 use crate::Error;
+
+/// How much to generate, and within which limits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Options {
+    /// How much to generate; encoders ignore it, because they make one vector of a text.
+    pub generate: GenerateOptions,
+    /// The context that a proof is tied to, for example a sender and a nonce; `None` for a proof that anybody can present.
+    pub context: Option<Context>,
+    /// The most memory to use; `None` for four fifths of the memory that is available.
+    pub memory: Option<Budget>,
+    /// The answer that a proof has to be about; `None` if it may be about any. If the model gives another one, nothing is proved
+    /// ([`Error::Differs`]).
+    pub answer: Option<ExpectedAnswer>,
+}
+
+impl Options {
+    /// Generates until the text ends, and at most this many tokens.
+    pub const fn at_most(tokens: usize) -> Self {
+        Self::of(GenerateOptions::at_most(tokens))
+    }
+
+    /// Generates exactly this many tokens, also after the text has ended.
+    pub const fn exactly(tokens: usize) -> Self {
+        Self::of(GenerateOptions::exactly(tokens))
+    }
+
+    /// Proves exactly this answer, as long as it is.
+    pub fn giving(answer: impl Into<ExpectedAnswer>) -> Self {
+        Self::at_most(usize::MAX).expecting(answer)
+    }
+
+    const fn of(generate: GenerateOptions) -> Self {
+        let (context, memory, answer) = (None, None, None);
+        Self {
+            generate,
+            context,
+            memory,
+            answer,
+        }
+    }
+
+    /// Proves nothing but this answer. It may be cut after as many tokens as these options allow, and is complete if it has fewer.
+    #[must_use]
+    pub fn expecting(mut self, answer: impl Into<ExpectedAnswer>) -> Self {
+        self.answer = Some(answer.into());
+        self
+    }
+
+    /// Ties proofs to a context, in which alone they hold.
+    #[must_use]
+    pub const fn in_context(mut self, context: Context) -> Self {
+        self.context = Some(context);
+        self
+    }
+
+    /// Uses at most this much memory.
+    #[must_use]
+    pub const fn within(mut self, memory: Budget) -> Self {
+        self.memory = Some(memory);
+        self
+    }
+}
+
+/// Lengths of a statement about a prompt of so many ids: `tokens` are generated after it, or none if it is the text of an
+/// encoder.
+///
+/// # Errors
+/// If the context has no room for them, or if an encoder is to generate tokens.
+pub fn lengths(key: &ModelKey, prompt: usize, tokens: Option<usize>) -> Result<Lengths, GenerateError> {
+    match (key.config.generates(), tokens) {
+        (false, Some(_)) => Err(GenerateError::Encoder),
+        (_, tokens) => Ok(Lengths {
+            rows: token_rows(prompt, tokens.unwrap_or(1), key.config.context)?,
+            outputs: tokens.unwrap_or(0),
+        }),
+    }
+}
 
 /// A request for a proof, read with a key: its ids, and how long the statement gets at most.
 #[derive(Clone, Debug)]

@@ -61,18 +61,17 @@ pub fn prove(
     let subject = Subject::of_dir(&key, &args.model);
     let (layers, plan) = divide(args, &key, &subject, lengths, &allowance)?;
     let model = Model::of_key(&args.model, key, tokenizer)?.with_choices(plan.choices);
-    let (output, other_from) = match model.expected_output(&read, progress) {
+    let own = match model.expected_output(&read, progress) {
         Err(Error::Differs(difference)) => return Ok(differs(&difference)),
-        other => other?.unzip(),
+        other => other?,
     };
-    let other_from = other_from.flatten();
     let driver = work::drive(dir)?;
     on_interrupt(dir);
     let clock = Instant::now();
     let prompt = &read.prompt;
     let request = Request {
         prompt: &prompt.ids,
-        options: read.options_for(output.as_deref()),
+        options: read.options_for(own.as_ref().map(|own| &*own.output)),
         context: args.context,
         layers,
         out,
@@ -85,7 +84,7 @@ pub fn prove(
     };
     report.json["spelled_special_tokens"] = json!(prompt.spelled);
     report.json["prompt_notes"] = json!(prompt.notes);
-    report.json["answer"] = answer_json(read.expects_answer(), other_from);
+    report.json["answer"] = answer_json(own.is_some(), own.and_then(|own| own.other_from));
     report.text.push_str(&rows(prompt, Rows::default()).to_string());
     Ok(report)
 }

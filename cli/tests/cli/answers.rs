@@ -302,8 +302,8 @@ fn an_answer_that_no_model_can_give_is_refused_by_name() {
             &["the answer has 3 tokens", "--tokens"],
         ),
         (
-            &["--answer", &words],
-            &["a prompt of 6 tokens and an answer of", "the context of 512"],
+            &["--answer-ids", &many],
+            &["a prompt of 6 tokens and an answer of 600", "the context of 512"],
         ),
         (
             &["--answer", "a \u{436}\u{1f642}"],

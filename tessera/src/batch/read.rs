@@ -8,7 +8,7 @@ use tessera_model::generate::GenerateOptions;
 use tessera_text::chat::{self, question, Choice, Json};
 use tessera_verdict::shown;
 
-use super::{BatchError, BatchRequest, Wish};
+use super::request::{BatchError, BatchRequest, Wish};
 use crate::expected::{take_answer, ExpectedAnswer};
 use crate::plan::Budget;
 use crate::prompt::Prompt;
