@@ -577,10 +577,7 @@ fn a_watched_job_is_shown_until_it_is_done() {
     let output = watch.wait_with_output().expect("it ends");
     let [text, lines] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     assert!(output.status.success() && text.contains("left     0\n"), "{text}");
-    assert!(
-        lines.contains("layers 2 to 3: open; nobody is proving\n"),
-        "{lines}"
-    );
+    assert!(lines.contains("layers 2 to 3: open; nobody is proving\n"), "{lines}");
     assert!(
         lines.lines().filter(|line| line.starts_with("chunk 0")).count() == 1,
         "{lines}"

@@ -42,7 +42,7 @@ pub fn days_in(text: &str) -> Vec<u64> {
     let number = |word: &str| word.parse::<u64>().ok();
     let name = |word: &str| {
         let is = |month: &&str| word.eq_ignore_ascii_case(month) || word.eq_ignore_ascii_case(&month[..3]);
-        MONTHS.iter().position(|month| is(&month)).map(|at| at as u64 + 1)
+        MONTHS.iter().position(is).map(|at| at as u64 + 1)
     };
     let day = |window: &[&str]| {
         let &[a, b, c] = window else { return None };
