@@ -107,8 +107,12 @@ fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
     for problem in &survey.misshapen {
         rows = rows.row("  wrong shape", shown::line(problem));
     }
-    if let Some((key, prediction)) = key.as_ref().zip(prediction.as_ref()) {
-        rows = predicted_rows(rows, key, prediction);
+    if let Some(prediction) = &prediction {
+        let tokenizer = match survey.tokenizer {
+            Ok(true) => ", and more for the tokenizer",
+            _ => "",
+        };
+        rows = predicted_rows(rows, prediction, tokenizer);
     }
     Report::done(rows.to_string(), json)
 }
@@ -173,5 +177,9 @@ fn describe_key(
     let mut json = key_json((key, recipe), tokenizer == Ok(true), prediction.tokens)?;
     json.extend(predicted_json(Some(prediction)));
     let rows = key_rows(rows, (key, recipe), tokenizer, &security::shown(key, prediction.tokens))?;
-    Ok((predicted_rows(rows, key, prediction), Value::Object(json)))
+    let counted = match key.tokenizer.is_empty() {
+        true => "",
+        false => ", with the tokenizer",
+    };
+    Ok((predicted_rows(rows, prediction, counted), Value::Object(json)))
 }

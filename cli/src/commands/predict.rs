@@ -37,8 +37,8 @@ pub fn predicted_json(predicted: Option<&Prediction>) -> Map<String, Value> {
         .collect()
 }
 
-/// For people.
-pub fn predicted_rows(rows: Rows, key: &ModelKey, predicted: &Prediction) -> Rows {
+/// For people; `tokenizer` says whether the smallest memory counts one.
+pub fn predicted_rows(rows: Rows, predicted: &Prediction, tokenizer: &str) -> Rows {
     let most = match predicted.is_most {
         true => ", the most that the context has room for",
         false => "",
@@ -52,10 +52,6 @@ pub fn predicted_rows(rows: Rows, key: &ModelKey, predicted: &Prediction) -> Row
                 format!("nothing for {} tokens: they cannot be proved", predicted.tokens),
             )
         }
-    };
-    let tokenizer = match key.tokenizer.is_empty() {
-        true => "",
-        false => ", with the tokenizer",
     };
     rows.row(
         "predicted",

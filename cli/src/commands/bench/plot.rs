@@ -1,24 +1,26 @@
 //! The proofs of a bench as a picture: a bar for each statement, cut into the phases of the proof.
 
 use serde_json::Value;
-use tessera_verdict::rows::{bytes, seconds};
+use tessera_verdict::rows::{bytes, count, seconds};
 
 /// Phases with a colour of their own, in the order of a proof. All others are one part.
-const PHASES: [(&str, &str); 9] = [
+const PHASES: [(&str, &str); 11] = [
     ("generate", "#4e79a7"),
     ("forward pass", "#a0cbe8"),
     ("trace", "#f28e2b"),
     ("commit activations", "#ffbe7d"),
+    ("count lookups", "#86bcb6"),
     ("lookups", "#59a14f"),
     ("matmuls", "#8cd17d"),
     ("claims", "#b6992d"),
     ("open", "#b07aa1"),
     ("stark", "#e15759"),
+    ("check", "#79706e"),
 ];
 const OTHER: (&str, &str) = ("other", "#9d9d9d");
 /// Pixels of the picture, of its parts from left to right, and of a bar.
 const WIDTH: f64 = 960.0;
-const NAMES: f64 = 210.0;
+const NAMES: f64 = 250.0;
 const NUMBERS: f64 = 190.0;
 const BAR: f64 = 20.0;
 const STEP: f64 = 30.0;
@@ -43,58 +45,55 @@ pub fn svg(json: &Value) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
         bottom + 34.0
     );
-    let mut text = |x: f64, y: f64, anchor: &str, text: &str| {
-        out += &format!(
-            "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
-            escaped(text)
-        );
-    };
     let load = json["load_average"].as_f64();
     let load = load.map_or_else(String::new, |load| format!(", load average {load:.1}"));
     let title = format!("Seconds of a proof by phase, {} threads{load}", json["threads"]);
-    text(10.0, 20.0, "start", &title);
-    let mut ticks = Vec::new();
+    text(&mut out, [10.0, 20.0], "start", &title);
+    legend(&mut out, &bars);
     let step = step(longest);
     for i in 0..=(longest / step).floor() as usize {
-        let value = i as f64 * step;
-        let x = NAMES + value * scale;
-        text(x, bottom + 18.0, "middle", &seconds(value));
-        ticks.push(x);
+        let (value, x) = (i as f64 * step, NAMES + i as f64 * step * scale);
+        rect(&mut out, [x, TOP - 6.0], [1.0, bottom - TOP + 8.0], "#ddd");
+        let shown = if i == 0 { "0".to_owned() } else { seconds(value) };
+        text(&mut out, [x, bottom + 18.0], "middle", &shown);
     }
     for (i, bar) in bars.iter().enumerate() {
-        let y = TOP + STEP * i as f64 + BAR - 5.0;
-        text(NAMES - 10.0, y, "end", &bar.name);
-        text(NAMES + bar.seconds() * scale + 8.0, y, "start", &bar.text);
+        let (mut x, y) = (NAMES, TOP + STEP * i as f64);
+        for (name, seconds) in &bar.parts {
+            let colour = PHASES.iter().find(|(own, _)| own == name).unwrap_or(&OTHER).1;
+            rect(&mut out, [x, y], [seconds * scale, BAR], colour);
+            x += seconds * scale;
+        }
+        text(&mut out, [NAMES - 10.0, y + BAR - 5.0], "end", &bar.name);
+        text(&mut out, [x + 8.0, y + BAR - 5.0], "start", &bar.text);
     }
+    out + "</svg>\n"
+}
+
+/// The phases that there are, each with its colour.
+fn legend(out: &mut String, bars: &[Bar]) {
     let used = |name: &str| {
         bars.iter()
             .any(|bar| bar.parts.iter().any(|(own, s)| *own == name && *s > 0.0))
     };
-    let legend: Vec<_> = PHASES.iter().chain([&OTHER]).filter(|(name, _)| used(name)).collect();
-    let place = |i: usize| 10.0 + (WIDTH - 20.0) / legend.len().max(1) as f64 * i as f64;
-    for (i, (name, _)) in legend.iter().enumerate() {
-        text(place(i) + 14.0, 44.0, "start", name);
+    let mut x = 10.0;
+    for (name, colour) in PHASES.iter().chain([&OTHER]).filter(|(name, _)| used(name)) {
+        rect(out, [x, 34.0], [10.0, 10.0], colour);
+        text(out, [x + 14.0, 44.0], "start", name);
+        x += 24.0 + 7.0 * name.len() as f64;
     }
-    let mut rect = |x: f64, y: f64, [width, height]: [f64; 2], colour: &str| {
-        out += &format!(
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>\n"
-        );
-    };
-    for (i, (_, colour)) in legend.iter().enumerate() {
-        rect(place(i), 34.0, [10.0, 10.0], colour);
-    }
-    for x in ticks {
-        rect(x, TOP - 6.0, [1.0, bottom - TOP + 8.0], "#ddd");
-    }
-    for (i, bar) in bars.iter().enumerate() {
-        let mut x = NAMES;
-        for (name, seconds) in &bar.parts {
-            let colour = PHASES.iter().find(|(own, _)| own == name).unwrap_or(&OTHER).1;
-            rect(x, TOP + STEP * i as f64, [seconds * scale, BAR], colour);
-            x += seconds * scale;
-        }
-    }
-    out + "</svg>\n"
+}
+
+fn text(out: &mut String, [x, y]: [f64; 2], anchor: &str, text: &str) {
+    *out += &format!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>\n",
+        escaped(text)
+    );
+}
+
+fn rect(out: &mut String, [x, y]: [f64; 2], [width, height]: [f64; 2], colour: &str) {
+    *out +=
+        &format!("<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" fill=\"{colour}\"/>\n");
 }
 
 impl Bar {
@@ -118,8 +117,9 @@ fn bars(json: &Value) -> Vec<Bar> {
                 ["proof_bytes", "peak_rss_bytes"].map(|name| bytes(statement[name].as_u64().unwrap_or(0)));
             bars.push(Bar {
                 name: format!(
-                    "{}, {} rows",
+                    "{}, {}, {} rows",
                     model["shape"].as_str().unwrap_or_default(),
+                    count(model["layers"].as_u64().unwrap_or(0), "layer"),
                     statement["tokens"]
                 ),
                 text: format!("{}, {proof}, {memory}", seconds(total.max(known))),
@@ -159,12 +159,12 @@ mod tests {
                 "phases": {"generate": 0.5, "lookups": 1.0, "something new": 0.25}})
         };
         let json = json!({"threads": 2, "load_average": 0.5, "models": [
-            {"shape": "a<b", "statements": [statement(2.0), statement(4.0)]}]});
+            {"shape": "a<b", "layers": 1, "statements": [statement(2.0), statement(4.0)]}]});
         let lengths: Vec<f64> = bars(&json).iter().map(Bar::seconds).collect();
         assert_eq!(lengths, [2.0, 4.0]);
         let svg = svg(&json);
         assert!(
-            svg.contains("a&lt;b, 64 rows") && svg.contains(">other<") && !svg.contains(">trace<"),
+            svg.contains("a&lt;b, 1 layer, 64 rows") && svg.contains(">other<") && !svg.contains(">trace<"),
             "{svg}"
         );
         for (longest, expected) in [(4.0, 1.0), (0.07, 0.02), (13.0, 5.0)] {
