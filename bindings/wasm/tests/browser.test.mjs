@@ -39,6 +39,7 @@ after(async () => {
 
 /** Drags files from outside of the browser onto the page. */
 async function drop(files) {
+  await page.evaluate(() => scrollTo(0, 0));
   const box = await (await page.$("#drop")).boundingBox();
   const data = { items: [], files, dragOperationsMask: 1 };
   const client = await page.createCDPSession();
@@ -121,14 +122,17 @@ test("every case of the policies has the verdict of the table", async () => {
   const labels = JSON.parse(await page.evaluate(() => JSON.stringify(Object.fromEntries([...document.querySelectorAll("#expected label")].map((l) => [l.htmlFor.slice(4), l.textContent])))));
   const camel = (name) => name.replaceAll(/-([a-z])/g, (_, letter) => letter.toUpperCase());
   const input = await page.$("#files");
-  let last;
+  let compared = 0;
   for (const own of policies((name) => `"${labels[camel(name)]}"`)) {
+    // A field of a page takes no carriage return: for such a prompt there are ids.
+    if (JSON.stringify(own.policy).includes("\\r")) continue;
+    // A key among the proofs is taken for the key.
+    if (own.proof.endsWith(".key")) continue;
+    compared += 1;
     await expect(own.policy);
     await page.$eval("#status", (status) => (status.textContent = ""));
     // A key that is there stays, so that its proofs are verified one after the other.
     await input.uploadFile(own.key, own.proof);
-    last = own.proof;
-    if (own.proof.endsWith(".key")) continue;
     await finished();
     const [shown] = (await cards()).slice(-1);
     assert.equal(shown.verdict, ["accept", "reject", "undecided"][own.status], own.name);
@@ -142,7 +146,7 @@ test("every case of the policies has the verdict of the table", async () => {
     assert.deepEqual((shown.fields.expected ?? "").split(", ").filter(Boolean).map((text) => text.replace(/^.*?(NOT )?as expected$/, "$1as expected")).sort(), met.sort(), own.name);
     assert.equal(await page.$$eval("#results script", (all) => all.length), 0);
   }
-  assert.ok(last);
+  assert.ok(compared >= 70, `${compared}`);
   await expect({});
 });
 
@@ -154,7 +158,7 @@ test("proofs are verified again when something else is expected", async () => {
   await finished();
   const said = () => page.$$eval(".turns li", (all) => all.map((li) => [li.dataset.role, li.querySelector("b").textContent, li.querySelector("div").textContent]));
   assert.deepEqual((await said()).slice(0, 2), [["system", "system", "Be good."], ["user", "user", "Why?"]]);
-  assert.match((await said())[2][1], /^assistant . generated, and proved$/);
+  assert.match((await said())[2][1], /^assistant . generated$/);
   const verdict = async () => (await cards()).map(({ verdict }) => verdict);
   assert.deepEqual(await verdict(), ["accept"]);
   await page.type("#own-expectOutput", "something else");

@@ -124,17 +124,19 @@ def _option(name: str, value: Any) -> Any:
     types, what = wanted[kind]
     if not isinstance(value, types) or (kind == "number" and isinstance(value, bool)):
         raise TypeError(f"{name} has to be {what}, not {type(value).__name__}")
-    if kind == "pair" and (len(value) != 2 or not all(isinstance(text, str) for text in value)):
+    own: Any = value
+    if kind == "pair" and (len(own) != 2 or not all(isinstance(text, str) for text in own)):
         raise TypeError(f"{name} has to be {what}")
-    return value
+    return own
 
 
 def _policy(options: Policy) -> str:
-    own = {name: _option(name, value) for name, value in options.items()}
+    text = json.dumps({name: _option(name, value) for name, value in options.items()}, ensure_ascii=False)
     try:
-        return json.dumps(own, ensure_ascii=False).encode("utf-8").decode("utf-8")
+        text.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise TypeError(f"a policy has half of a character, which is no Unicode text: {error.object[error.start]!r}") from None
+        raise TypeError(f"a policy has half of a character, which is no Unicode text: {text[error.start]!r}") from None
+    return text
 
 
 @dataclasses.dataclass(frozen=True)
