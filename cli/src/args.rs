@@ -19,6 +19,7 @@ use tessera::checkpoint::families::FAMILIES;
 use tessera::plan::Budget;
 use tessera::quantise::Strategy;
 use tessera::setup::CodewordCache;
+use tessera::verifier::context::Context;
 use tessera::verifier::suite::Suite;
 
 use prove::{BATCH, USAGE};

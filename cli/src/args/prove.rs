@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use tessera_verdict::expected::Ids;
+use tessera_verdict::policy::Ids;
 
 /// The ways to use the command.
 pub const USAGE: &str = "tessera prove --model <DIR> --prompt <TEXT> --tokens <N> --out <FILE>

@@ -29,8 +29,8 @@ fn lines() -> io::Result<()> {
         let vars = vars
             .iter()
             .map(|(name, value)| (name.clone(), Variable::User(value.clone())));
-        let result = match render(template, vars.collect(), 0, 1 << 20) {
-            Ok(text) => json!({"ok": text.as_str()}),
+        let result = match render(template, vars.collect(), Some(0), 1 << 20) {
+            Ok(rendered) => json!({"ok": rendered.text.as_str()}),
             Err(Error::Raised(message)) => json!({"raised": message}),
             Err(Error::Unsupported(what)) => json!({"unsupported": what}),
             Err(Error::Limit(which)) => json!({"limit": which}),
