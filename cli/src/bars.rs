@@ -173,7 +173,13 @@ impl Progress for Display {
         };
         self.show_when_due(bar);
         let template = match (&proof, total) {
-            (Some(_), _) => "{msg} {share} {clock}{rest}",
+            (Some(_), _) => {
+                // Another proof was shown before.
+                if bar.is_finished() {
+                    bar.reset();
+                }
+                "{msg} {share} {clock}{rest}"
+            }
             (None, Some(total)) => {
                 bar.reset();
                 bar.set_length(total);
