@@ -73,8 +73,9 @@ impl Page<'_> {
         if let Some(proved) = self.verdict.proved() {
             self.said(proved, &mut html);
             self.security(proved, &mut html);
+            // Beside a proof that is not valid, good figures would only mislead.
+            self.claimed(&mut html);
         }
-        self.claimed(&mut html);
         self.costs(&mut html);
         self.again(&mut html);
         html.raw("<footer>");

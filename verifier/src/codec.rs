@@ -104,7 +104,9 @@ impl FileKind {
 /// The way out for somebody who has a file of another version.
 const fn advice(got: u32, supported: u32) -> &'static str {
     match got < supported {
-        true => "ask for one that is made with this version of Tessera, or read it with an older one",
+        true => {
+            "ask for one that is made with this version of Tessera, or read it with the release that docs/compatibility.md names"
+        }
         false => "read it with a newer version of Tessera",
     }
 }

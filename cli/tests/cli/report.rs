@@ -264,9 +264,21 @@ fn a_rejected_proof_has_a_report_and_status_one() {
     assert_eq!((status, &report["verdict"]), (1, &"reject".into()));
     let html = fs::read_to_string(&page).unwrap();
     assert!(
-        html.contains("<h1>REJECTED</h1>") && !html.contains("Once upon"),
+        html.contains("<section class=\"verdict bad\">\n<h1>REJECTED</h1>"),
         "{html}"
     );
+    // No text of the proof; and no figures of the key, which would only mislead.
+    for word in [
+        "Accepted",
+        "Once upon",
+        "--expect",
+        "verdict good\"",
+        "<svg",
+        "faithful",
+    ] {
+        assert!(!html.contains(word), "{word}");
+    }
+    checked(&html);
 }
 
 #[test]
