@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::slice;
 
 use serde_json::{json, Value};
 use tempfile::{tempdir, TempDir};
@@ -147,7 +148,7 @@ fn a_batch_goes_on_by_what_the_proofs_say() {
     assert_eq!(statuses(&batch.run(&[request(3)]).1), [("a", "proved")]);
     assert_eq!(statuses(&batch.run(&[request(3)]).1), [("a", "present")]);
     let tied = json!({"id": "a", "prompt": PROMPT, "tokens": 3, "context": CONTEXT});
-    assert_eq!(statuses(&batch.run(&[tied.clone()]).1), [("a", "proved")]);
+    assert_eq!(statuses(&batch.run(slice::from_ref(&tied)).1), [("a", "proved")]);
     assert_eq!(statuses(&batch.run(&[tied]).1), [("a", "present")]);
     assert_eq!(statuses(&batch.run(&[request(3)]).1), [("a", "proved")]);
     let said: Vec<u64> = Shared::get().prove["output_ids"].as_array().unwrap()[..3]
@@ -272,7 +273,7 @@ fn one_process_at_a_time_proves_into_a_directory() {
     let lock = fs::File::create(batch.proofs().join(".tessera-batch.lock")).unwrap();
     lock.lock().unwrap();
     let request = json!({"id": "a", "prompt": PROMPT, "tokens": 2});
-    fails(batch.command(&[request.clone()]), &["another process"]);
+    fails(batch.command(slice::from_ref(&request)), &["another process"]);
     drop(lock);
     // What a process that was killed has left is removed.
     let left = batch.proofs().join(".tessera-left.tmp");
