@@ -330,7 +330,7 @@ fn standard_input_can_be_the_key_or_the_proof() {
             args!["verify", "--key", "-", proof],
             &proof,
             2,
-            "standard input: not a model key",
+            "standard input is a proof, not a model key",
         ),
         (args!["inspect", "-"], &key, 0, "standard input"),
         (args!["inspect", "-"], &proof, 0, "not verified"),
