@@ -34,7 +34,7 @@ const fn cost(phase: &'static str, fixed: f64, weight: f64, cell: f64, coded: f6
 
 /// The phases after the output is known.
 const COSTS: [Cost; 10] = [
-    cost("forward pass", 1e-3, 0.0, 1.5e-9, 0.0),
+    cost("forward pass", 1e-3, 0.0, 0.9e-9, 0.0),
     cost("trace", 2e-3, 0.0, 4e-9, 0.0),
     cost("commit activations", 10e-3, 0.0, 2.3e-9, 2.6e-9),
     cost("count lookups", 68e-3, 0.0, 0.8e-9, 0.0),
