@@ -5,6 +5,7 @@ use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::{Lengths, Statement};
 use tessera_model::generate::{token_rows, GenerateError, GenerateOptions};
 use tessera_prover::ProveError;
+use tessera_text::chat::Date;
 use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::ModelKey;
@@ -109,7 +110,7 @@ pub struct ProofRequest {
 }
 
 impl ProofRequest {
-    /// Reads a request for the model of a key, with the tokenizer of that key.
+    /// Reads a request for the model of a key, with the tokenizer of that key. A chat without a date takes place now.
     ///
     /// # Errors
     /// If the prompt or the expected answer cannot be used with the model, or if its context has no room for them.
@@ -119,7 +120,7 @@ impl ProofRequest {
         prompt: &Prompt,
         options: &Options,
     ) -> Result<Self, Error> {
-        let prompt = prompt.ids(key, tokenizer)?;
+        let prompt = prompt.clone().dated(Date::now()).ids(key, tokenizer)?;
         Self::of_ids(key, tokenizer, prompt, options)
     }
 

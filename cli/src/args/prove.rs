@@ -21,8 +21,8 @@ Requests of --batch are lines such as
   {\"id\": \"a\", \"prompt\": \"Once upon a time\", \"tokens\": 48}
   {\"id\": \"b\", \"prompt\": \"Why?\", \"chat\": true, \"answer\": \"Because.\"}
 with the fields id, prompt, prompt_ids, messages, chat, system, tools,
-chat_template_name, embed, embed_ids, rank, rank_ids, tokens, ignore_eos,
-answer, answer_ids and context, which mean what the options mean. The proof of
+chat_template_name, date, embed, embed_ids, rank, rank_ids, tokens,
+ignore_eos, answer, answer_ids and context, which mean what the options mean. The proof of
 request a is a.proof. Without an id, a request is named by its line.";
 
 /// An answer that exists already.

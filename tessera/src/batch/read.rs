@@ -15,7 +15,7 @@ use crate::prompt::Prompt;
 use crate::Options;
 
 /// Fields of a request.
-const FIELDS: [&str; 17] = [
+const FIELDS: [&str; 18] = [
     "id",
     "prompt",
     "prompt_ids",
@@ -24,6 +24,7 @@ const FIELDS: [&str; 17] = [
     "system",
     "tools",
     "chat_template_name",
+    "date",
     "embed",
     "embed_ids",
     "rank",
@@ -235,7 +236,7 @@ fn prompt(fields: &Fields) -> Result<Prompt, String> {
         [first, second, ..] => return Err(format!("{first:?} and {second:?} are both prompts: give one")),
     }
     let chat = fields.flag("chat")? || fields.has("messages");
-    let in_chats = ["system", "tools", "chat_template_name"];
+    let in_chats = ["system", "tools", "chat_template_name", "date"];
     if let Some(name) = in_chats.into_iter().find(|name| !chat && fields.has(name)) {
         return Err(format!("{name:?} needs \"chat\": true"));
     }
@@ -275,6 +276,7 @@ fn prompt(fields: &Fields) -> Result<Prompt, String> {
     }
     let tools = tools.cloned().map(chat::tools_of).transpose();
     conversation.tools = tools.map_err(|e| e.to_string())?;
+    conversation.date = fields.text("date")?.map(|date| date.parse()).transpose()?;
     let template = fields.text("chat_template_name")?.map_or(Choice::Own, Choice::Named);
     Ok(Prompt::Chat { conversation, template })
 }
@@ -338,7 +340,7 @@ mod tests {
 {"id": "a", "prompt": "Once", "tokens": 3, "context": "0x0000000000000000000000000000000000000000000000000000000000000007"}
 {"prompt_ids": [1, 2], "answer_ids": [5]}
 
-{"id": "q", "messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}]}
+{"id": "q", "messages": [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "So."}], "date": "2026-11-26"}
 {"prompt": "Why?", "chat": true, "system": "Be good.", "answer": "", "ignore_eos": false}
 {"embed": "x"}"#;
         let requests = read(text, Some(Budget(5))).unwrap();
@@ -352,7 +354,10 @@ mod tests {
         assert_eq!(ids.prompt, [1, 2].into());
         assert_eq!(ids.options.answer, Some(ExpectedAnswer::Ids(vec![5])));
         assert_eq!(chat.options.answer, Some("So.".into()));
-        assert_eq!(chat.prompt, Prompt::question(None, "Why?"));
+        assert_eq!(
+            chat.prompt,
+            Prompt::question(None, "Why?").dated("2026-11-26".parse().unwrap())
+        );
         assert_eq!(empty.options.answer, Some("".into()));
         assert_eq!(empty.prompt, Prompt::question(Some("Be good."), "Why?"));
         assert_eq!((&vector.prompt, vector.wish), (&"x".into(), Wish::Vector));
@@ -414,6 +419,14 @@ mod tests {
             (r#"{"prompt": 5, "tokens": 1}"#, "\"prompt\" is not a text"),
             (r#"{"prompt": "x", "answer": "y", "answer_ids": [1]}"#, "both answers"),
             (r#"{"prompt": "x", "system": "y", "tokens": 1}"#, "needs \"chat\""),
+            (
+                r#"{"prompt": "x", "date": "2026-11-26", "tokens": 1}"#,
+                "needs \"chat\"",
+            ),
+            (
+                r#"{"prompt": "x", "chat": true, "date": "today", "tokens": 1}"#,
+                "no date",
+            ),
             (r#"{"prompt": "x", "tokens": 1, "context": "12"}"#, "\"context\""),
             (r#"{"messages": [{"content": "x"}], "tokens": 1}"#, "role"),
             (r#"{"embed": "x", "tokens": 1}"#, "neither \"tokens\""),
