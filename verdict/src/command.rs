@@ -6,6 +6,7 @@ mod judge;
 mod keys;
 mod output;
 mod report;
+mod version;
 
 pub use args::{PolicyArgs, VerifyArgs};
 pub use batch::Summary;
@@ -13,6 +14,7 @@ pub use judge::guarded;
 pub use keys::read_key;
 pub use output::{delivered, line};
 pub use report::{How, Report};
+pub use version::version;
 
 use std::path::Path;
 

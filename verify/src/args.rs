@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use tessera_verdict::command::VerifyArgs;
+use tessera_verdict::command::{version, VerifyArgs};
 
 /// Checks proofs that a language model generates a text: needs the model key, but neither weights nor prover.
 ///
@@ -17,6 +17,7 @@ use tessera_verdict::command::VerifyArgs;
 #[command(
     name = "tessera-verify",
     version,
+    long_version = version(env!("CARGO_PKG_VERSION"), &[]),
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
