@@ -157,7 +157,7 @@ impl Display for Difference {
         }
         write!(f, ", the model says {}", self.model)?;
         match (self.margin_nats, &self.expected) {
-            (Some(margin), Awaited::End) => write!(f, ", which it prefers to an end by {margin:.3} nats")?,
+            (Some(margin), Awaited::End) => write!(f, ", which it prefers to ending by {margin:.3} nats")?,
             (Some(margin), _) => write!(f, ", which it prefers by {margin:.3} nats")?,
             (None, _) => {}
         }

@@ -224,7 +224,7 @@ pub(crate) fn recipe_rows(rows: Rows, key: &ModelKey, recipe: &Recipe) -> Rows {
         .row(
             "recipe",
             format!(
-                "{}\nthe word of whoever made the key; --against CHECKPOINT tries it",
+                "{}\nclaimed by the maker of the key; --against CHECKPOINT checks it",
                 hex::encode(key.recipe_digest())
             ),
         )

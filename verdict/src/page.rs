@@ -293,20 +293,29 @@ impl Page<'_> {
 
     /// How anybody comes to the same verdict without this page.
     fn again(&self, html: &mut Html) {
-        let [key, proof] =
-            [(&self.key_file, "model.key"), (&self.proof_file, "a.proof")].map(|(f, other)| named(f.name, other));
+        let files = [
+            (&self.key_file, "key", "model.key"),
+            (&self.proof_file, "proof", "a.proof"),
+        ];
+        let [key, proof] = files.map(|(file, _, other)| if in_commands(file.name) { file.name } else { other });
         html.raw("<section>\n<h2>Check it again</h2>\n<p>");
         html.raw(
             "This page is only a picture of a verdict, and anybody can paint one. With the two files, you need not believe it. First \
              compare the files, then verify the proof:",
         );
         html.raw("</p>\n");
+        for (_, what, other) in files.iter().filter(|(file, ..)| !in_commands(file.name)) {
+            html.paragraph(&format!(
+                "Here the {what} is called {other}, because its own name cannot stand in a command."
+            ));
+        }
         let sum = |file: &File<'_>, name: &str| format!("{}  {name}", hex::encode(Sha256::digest(file.bytes)));
         html.code(&format!(
             "sha256sum --check <<'END'\n{}\n{}\nEND",
-            sum(&self.key_file, &key),
-            sum(&self.proof_file, &proof)
+            sum(&self.key_file, key),
+            sum(&self.proof_file, proof)
         ));
+        let [key, proof] = [key, proof].map(quoted);
         html.code(&format!("tessera verify --key {key} {proof}{}", self.expected()));
         html.paragraph(
             "The small program tessera-verify takes the same arguments and needs no model. A second verifier, which shares no code with \
@@ -343,12 +352,18 @@ impl Page<'_> {
     }
 }
 
-/// A name as a shell takes it, or another name if a shell could take it for more.
-fn named(name: &str, other: &str) -> String {
+/// Whether a name can stand in a command, in quotes if need be, and in what `sha256sum` reads.
+fn in_commands(name: &str) -> bool {
+    !["", "-", "standard input"].contains(&name) && !name.contains('\\') && shown::line(name) == name
+}
+
+/// A name as a shell takes it for one word that is no option.
+fn quoted(name: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-' | '+');
-    match !name.is_empty() && !name.starts_with('-') && name.chars().all(plain) {
-        true => name.to_owned(),
-        false => other.to_owned(),
+    let path = if name.starts_with('-') { "./" } else { "" };
+    match name.chars().all(plain) {
+        true => format!("{path}{name}"),
+        false => format!("'{path}{}'", name.replace('\'', r"'\''")),
     }
 }
 
@@ -375,4 +390,28 @@ fn base64(bytes: &[u8]) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a reader copies checks the file that the page is about, or says that it has another name there.
+    #[test]
+    fn commands_name_the_files_that_were_checked() {
+        for (name, word) in [
+            ("a.proof", "a.proof"),
+            ("in a/b c.proof", "'in a/b c.proof'"),
+            ("\u{e4}.proof", "'\u{e4}.proof'"),
+            ("it's $(x).proof", r"'it'\''s $(x).proof'"),
+            ("-a.proof", "./-a.proof"),
+            ("- a.proof", "'./- a.proof'"),
+        ] {
+            assert!(in_commands(name), "{name}");
+            assert_eq!(quoted(name), word);
+        }
+        for name in ["", "-", "standard input", "a\\b", "a\nb", "\u{1b}[2J", "\u{202e}a"] {
+            assert!(!in_commands(name), "{name:?}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use serde_json::{json, Map, Value};
 use tessera::batch::{self, BatchOutcome, BatchRequest};
+use tessera::circuits::wording::count;
 use tessera::support::progress::Progress;
 use tessera::{Model, ProofRequest, Timetable};
 use tessera_verdict::rows::{bytes, seconds};
@@ -94,8 +95,8 @@ pub fn run(
     } = tally;
     let time = clock.elapsed().as_secs_f64();
     let text = format!(
-        "{} requests: {proved} proved, {present} there already, {differ} with another answer, {failed} failed; {}, {}",
-        list.len(),
+        "{}: {proved} proved, {present} there already, {differ} with another answer, {failed} failed; {}, {}",
+        count(list.len(), "request"),
         seconds(time),
         bytes(peak_rss_bytes())
     );

@@ -173,7 +173,7 @@ fn warned(rows: Rows, proof: &Proof) -> Rows {
 /// What became of an expected answer; null if any answer would have done.
 pub fn answer_json(expected: bool, other_from: Option<usize>) -> Value {
     match expected {
-        true => json!({"match": EXACT, "differs_at": null, "other_tokens_from": other_from}),
+        true => json!({"comparison": EXACT, "differs_at": null, "other_tokens_from": other_from}),
         false => Value::Null,
     }
 }
@@ -186,7 +186,7 @@ pub fn difference_json(difference: &Difference) -> Value {
         _ => (None, None),
     };
     json!({
-        "match": EXACT,
+        "comparison": EXACT,
         "differs_at": difference.position,
         "expected_id": expected,
         "expected_text": text,

@@ -69,7 +69,7 @@ fn the_models_own_answer_is_proved_and_the_proof_is_the_one_without_it() {
         let out = dir.path().join("proof");
         // The answer is cut: it has as many tokens as there may be.
         let report = done(prove(&out, &["--tokens", "12", way, given]));
-        let expected = json!({"match": "exact", "differs_at": null, "other_tokens_from": null});
+        let expected = json!({"comparison": "exact", "differs_at": null, "other_tokens_from": null});
         assert_eq!(
             (&report["answer"], &report["finish_reason"]),
             (&expected, &json!("length")),
@@ -394,7 +394,7 @@ fn the_last_message_of_an_assistant_is_the_answer() {
         let answer = json!({"role": "assistant", "content": content});
         let report = done(prove(json!([asked, answer]), &["--tokens", "6"]));
         assert_eq!(
-            (&report["prompt_ids"], &report["answer"]["match"]),
+            (&report["prompt_ids"], &report["answer"]["comparison"]),
             (&said["prompt_ids"], &json!("exact"))
         );
         assert_eq!(fs::read(&out).unwrap(), plain);

@@ -112,7 +112,7 @@ impl<'a> Reader<'a> {
                 ];
                 match words.into_iter().find(|(word, _)| self.skip(word)) {
                     Some((_, value)) => Ok(value),
-                    None => self.fail("this is no JSON value"),
+                    None => self.fail("this is not a JSON value"),
                 }
             }
         }
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
             false => digits(&rest[sign..]),
         };
         if whole == 0 {
-            return self.fail("this is no JSON value");
+            return self.fail("this is not a JSON value");
         }
         let mut length = sign + whole;
         let mut is_float = false;

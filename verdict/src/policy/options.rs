@@ -293,7 +293,7 @@ impl Value {
             Kind::Ids => Self::Ids(text.parse::<Ids>()?.0),
             Kind::Number => match text.trim().parse::<f64>() {
                 Ok(number) => Self::Number(number),
-                Err(_) => return Err(format!("{text:?} is no number")),
+                Err(_) => return Err(format!("{text:?} is not a number")),
             },
             Kind::JsonFile => Self::Json(Json::parse(text)?),
             Kind::Flag | Kind::Pair => return Err("a text is no value of it".to_owned()),
@@ -429,7 +429,7 @@ mod tests {
             ),
             ("{\"expect_pair\": \"ab\"}", "list of two texts"),
             ("{\"chat\": \"yes\"}", "chat: it has to be true or false"),
-            ("{\"min_bits\": \"many\"}", "min_bits: \"many\" is no number"),
+            ("{\"min_bits\": \"many\"}", "min_bits: \"many\" is not a number"),
             ("{\"min_bits\": true}", "min_bits: it has to be a number"),
         ] {
             let error = error(json);
