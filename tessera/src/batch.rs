@@ -26,14 +26,14 @@ pub use self::request::{BatchError, BatchRequest, Wish};
 /// The file that the process which proves a batch holds.
 const LOCK_FILE: &str = ".tessera-batch.lock";
 
-/// What came of a request.
+/// The outcome of a request.
 #[derive(Debug)]
 pub enum BatchOutcome {
     /// The request is proved, and the proof is written.
     Proved(Box<Proof>),
     /// The proof was there: it verifies, and is about what the request asks for.
     Present {
-        /// What is proved.
+        /// The statement that the proof proves.
         statement: Box<Statement>,
         /// Bits of security of the proof.
         security_bits: f64,
@@ -113,7 +113,7 @@ impl Batch<'_> {
         Ok(BatchOutcome::Proved(Box::new(proof)))
     }
 
-    /// What the proof in a file proves of this model, and its length; `None` if there is no such proof.
+    /// The statement that the proof in a file proves of this model, and the proof's length; `None` if there is no such proof.
     fn proved_before(&self, path: &Path) -> Result<Option<(Verified, usize)>, FileError> {
         let found = match fs::symlink_metadata(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),

@@ -31,7 +31,7 @@ const NAMED: usize = 5;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ExpectedAnswer {
-    /// What the answer reads like. Special tokens are not part of a text, and two lists of ids that read alike are the same answer.
+    /// The text of the answer. Special tokens are not part of a text, and two lists of ids that read alike are the same answer.
     Text(String),
     /// The token ids of the answer, with or without the one that ends the text.
     Ids(Vec<u32>),
@@ -108,7 +108,7 @@ fn spoken(message: &Json) -> Result<String, String> {
 pub struct NamedToken {
     /// The token's id.
     pub id: u32,
-    /// What the token reads like after the tokens before it, or its name if it is a special one; `None` if nothing is known of it.
+    /// The token's text after the tokens before it, or its name if it is a special one; `None` if nothing is known of it.
     pub text: Option<String>,
 }
 
@@ -121,7 +121,7 @@ impl Display for NamedToken {
     }
 }
 
-/// What was expected of the model at some position.
+/// The continuation that was expected of the model at some position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Awaited {
@@ -215,7 +215,7 @@ impl From<ForwardError> for Unfollowed {
 pub(crate) struct Sought {
     /// The ids; of a text its encoding, or nothing if no encoding reads like it.
     ids: Vec<u32>,
-    /// What the answer reads like, if ids do not matter.
+    /// The text of the answer, if ids do not matter.
     text: Option<String>,
     /// Whether the model has to end the text after it.
     end: bool,

@@ -127,7 +127,7 @@ impl ProofRequest {
     /// Reads a request about a prompt whose ids are known.
     ///
     /// # Errors
-    /// As [`ProofRequest::new`].
+    /// The same errors as [`ProofRequest::new`].
     pub fn of_ids(
         key: &ModelKey,
         tokenizer: Option<&Tokenizer>,

@@ -1,8 +1,8 @@
-//! What became of an expectation.
+//! Expectations, and whether a proof meets them.
 
 use serde_json::{json, Map, Value};
 
-/// What an expectation is about. Its name is a field of `policy` in JSON.
+/// The subject of an expectation. Its name is a field of `policy` in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Aspect {
@@ -37,7 +37,7 @@ impl Aspect {
 /// An expectation, and what a proof makes of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// What is expected.
+    /// The subject of the expectation.
     pub aspect: Aspect,
     /// Whether the proof is as expected.
     pub finding: Finding,
@@ -53,9 +53,9 @@ pub enum Finding {
     },
     /// It is not.
     Unmet {
-        /// What was compared, and where it differs. Texts of the proof are escaped.
+        /// The two sides that were compared, and where they differ. Texts of the proof are escaped.
         reason: String,
-        /// What may help.
+        /// A sentence on what may help.
         help: Option<String>,
     },
     /// Nobody can say.
@@ -66,7 +66,7 @@ pub enum Finding {
 }
 
 impl Finding {
-    /// As expected, without a warning.
+    /// The proof is as expected, without a warning.
     pub const MET: Self = Self::Met { warnings: Vec::new() };
 
     /// Not as expected, for a reason.

@@ -7,18 +7,18 @@ use crate::claim::Claim;
 use crate::shown;
 use crate::text::Piece;
 
-/// What one side of a conversation says.
+/// A message of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Turn {
     /// Who speaks, such as `user`; escaped. Empty for text outside of any turn.
     pub role: String,
-    /// What is said, escaped, with line ends as they are. Special tokens that open or end turns are left out; all others stand there by name.
+    /// The text of the message, escaped, with line ends as they are. Special tokens that open or end turns are left out; all others stand there by name.
     pub text: String,
     /// Whether the model has generated it: this is the output.
     pub generated: bool,
 }
 
-/// What a special token does to a conversation.
+/// The meaning of a special token in a conversation.
 enum Marker {
     /// A turn begins, and the text behind has the role: up to the end of the line, or up to [`Marker::EndOfRole`].
     Open,

@@ -23,7 +23,7 @@ pub struct Key {
     encoder: OnceLock<Result<Option<Tokenizer>, String>>,
 }
 
-/// What makes texts of ids.
+/// The way in which a key makes texts of ids.
 #[derive(Clone, Debug)]
 enum Decoder {
     /// Nothing: the model has no tokenizer.

@@ -28,11 +28,11 @@ use crate::verdict::{Outcome, Proved, Verdict};
 pub enum Output {
     /// These ids.
     Ids(Vec<u32>),
-    /// What reads exactly like this, special tokens left out.
+    /// A text that reads exactly like this, special tokens left out.
     Text(String),
 }
 
-/// What a proof has to be about; nothing if it may be about anything.
+/// The expectations that a proof has to meet; none if it may be about anything.
 ///
 /// ```
 /// use tessera_verdict::policy::{Output, Policy, Spelling};

@@ -19,7 +19,7 @@ pub struct Verdict {
     pub proof_bytes: usize,
     /// How it was decided.
     pub outcome: Outcome,
-    /// What became of the expectations, if there are any.
+    /// The expectations, if there are any, and whether the proof meets them.
     pub checks: Vec<Check>,
 }
 
@@ -183,7 +183,7 @@ impl Verdict {
         Ok(self)
     }
 
-    /// What may help with an expectation that the proof does not meet: with the one that [`Verdict::reason`] is about.
+    /// A sentence on what may help with an expectation that the proof does not meet: with the one that [`Verdict::reason`] is about.
     pub fn help(&self) -> Option<&str> {
         let unmet = self.checks.iter().find_map(|check| match &check.finding {
             Finding::Unmet { help, .. } => Some(help),
@@ -253,7 +253,7 @@ impl Verdict {
         }
     }
 
-    /// What became of the expectations.
+    /// The expectations, and whether the proof meets them.
     fn expected(&self, rows: Rows) -> Rows {
         let checks: Vec<String> = self.checks.iter().map(Check::words).collect();
         let rows = rows.maybe("policy", (!checks.is_empty()).then(|| checks.join("\n")));

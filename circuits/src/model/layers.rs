@@ -21,9 +21,9 @@ pub struct NormParams {
 /// The norm of every head of queries, or of keys, of a layer (docs/protocol.md, section 16.11).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeadNorm {
-    /// As [`NormParams::scale`], with the channels of a head in the place of those of the residual stream.
+    /// The scale, as [`NormParams::scale`] is one, for rows as wide as a head.
     pub scale: u8,
-    /// As [`NormParams::eps`], of all rows.
+    /// The epsilon, as [`NormParams::eps`] is one, the same in all rows.
     pub eps: u64,
     /// Output `n = (a * r) >> (8 + shift)`, rounded.
     pub shift: u8,
@@ -45,14 +45,14 @@ impl HeadNorm {
 /// The norms of the heads of a layer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HeadNorms {
-    /// Of queries.
+    /// The norm of queries.
     pub q: HeadNorm,
-    /// Of keys.
+    /// The norm of keys.
     pub k: HeadNorm,
 }
 
 impl HeadNorms {
-    /// That of the outputs of a matmul.
+    /// The norm of the heads that a matmul makes.
     pub const fn of(&self, kind: MatmulKind) -> Option<&HeadNorm> {
         match kind {
             MatmulKind::Q => Some(&self.q),
@@ -76,11 +76,11 @@ pub struct PostNorm {
 pub struct AttentionParams {
     /// The norm before attention.
     pub norm: NormParams,
-    /// Queries.
+    /// Shifts of queries.
     pub q: ChannelShift,
-    /// Keys.
+    /// Shifts of keys.
     pub k: ChannelShift,
-    /// Values.
+    /// Shifts of values.
     pub v: ChannelShift,
     /// The norms of the heads of queries and keys, where they are normed.
     pub head_norms: Option<HeadNorms>,
@@ -88,7 +88,7 @@ pub struct AttentionParams {
     pub score: u8,
     /// Shift of the attention output `p . v`.
     pub att: u8,
-    /// Attention output into the residual stream; the shift of that output alone where it is normed before it is added.
+    /// Shifts of the attention output into the residual stream; of the output alone where it is normed before it is added.
     pub o: StreamShift,
     /// The residual is multiplied by `2^(shift + skip)` (and 2^8) before it is added to the accumulator.
     pub skip: ByClass<i8>,
@@ -101,15 +101,15 @@ pub struct AttentionParams {
 pub struct MlpParams {
     /// The norm before the MLP.
     pub norm: NormParams,
-    /// Gate.
+    /// Shifts of gates.
     pub gate: ChannelShift,
-    /// The other factor.
+    /// Shifts of the other factor.
     pub up: ChannelShift,
     /// Shift of `silu(gate) * up`.
     pub act: ByClass<u8>,
-    /// As [`AttentionParams::o`], of the MLP's output.
+    /// Shifts of the MLP's output, as [`AttentionParams::o`] has them of attention's.
     pub down: StreamShift,
-    /// As [`AttentionParams::skip`].
+    /// The factor of the residual, as [`AttentionParams::skip`] is one.
     pub skip: ByClass<i8>,
     /// The norm of what the MLP adds, where that is normed.
     pub post_norm: Option<PostNorm>,
@@ -118,9 +118,9 @@ pub struct MlpParams {
 /// Integer parameters of one layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LayerParams {
-    /// What mixes tokens.
+    /// Attention, which mixes tokens.
     pub attention: AttentionParams,
-    /// What follows it.
+    /// The MLP, which follows attention.
     pub mlp: MlpParams,
 }
 
@@ -163,7 +163,7 @@ impl LayerParams {
         [&self.attention.post_norm, &self.mlp.post_norm].into_iter().flatten()
     }
 
-    /// As [`Self::post_norms`], to change them.
+    /// The same norms, to change them.
     pub fn post_norms_mut(&mut self) -> impl Iterator<Item = &mut PostNorm> {
         let norms = [&mut self.attention.post_norm, &mut self.mlp.post_norm];
         norms.into_iter().flatten()

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ModelConfig, MAX_BAND_LOG, TILE};
 
-/// What a weight matrix is used for.
+/// The use of a weight matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum MatmulKind {
     /// Rows of the embedding, selected by token.
@@ -67,7 +67,7 @@ impl MatrixId {
     /// The matrix that makes logits, or, in encoders, stands for the last norm.
     pub const HEAD: Self = MatmulKind::Head.at(0);
 
-    /// What the model uses the matrix for.
+    /// The use that the model makes of the matrix.
     pub const fn kind(self) -> MatmulKind {
         self.kind
     }
@@ -82,9 +82,9 @@ impl MatrixId {
 /// limb of the operand that it is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Limbs {
-    /// As they are.
+    /// One limb: the accumulators as they are.
     One,
-    /// In two limbs.
+    /// Two limbs.
     Two,
 }
 
@@ -102,22 +102,22 @@ impl Limbs {
 /// architecture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LimbSet {
-    /// Of the queries.
+    /// The limbs of queries.
     pub q: Limbs,
-    /// Of the keys.
+    /// The limbs of keys.
     pub k: Limbs,
-    /// Of the values.
+    /// The limbs of values.
     pub v: Limbs,
-    /// Of the gate.
+    /// The limbs of gates.
     pub gate: Limbs,
-    /// Of the other factor of the MLP.
+    /// The limbs of the MLP's other factor.
     pub up: Limbs,
-    /// Of the logits.
+    /// The limbs of logits.
     pub head: Limbs,
 }
 
 impl LimbSet {
-    /// The same for all.
+    /// The same limbs for all matmuls.
     pub const fn all(limbs: Limbs) -> Self {
         Self {
             q: limbs,
@@ -129,7 +129,7 @@ impl LimbSet {
         }
     }
 
-    /// Of a matmul.
+    /// The limbs of a matmul.
     pub const fn of(&self, kind: MatmulKind) -> Limbs {
         match kind {
             MatmulKind::Q => self.q,
@@ -157,19 +157,19 @@ pub const LAYER_KINDS: [MatmulKind; 7] = [
 /// One weight matrix `[in, out]` in the padded layout, with its tiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Matmul {
-    /// Its name.
+    /// The matrix's name.
     pub id: MatrixId,
-    /// Real dimensions.
+    /// Number of real input channels.
     pub in_dim: usize,
-    /// Outputs.
+    /// Number of real output channels.
     pub out_dim: usize,
-    /// log2 of the padded dimensions.
+    /// log2 of the padded input channels.
     pub in_log: u32,
-    /// Of the outputs.
+    /// log2 of the padded output channels.
     pub out_log: u32,
-    /// Number of tile rows (in-blocks) and tile columns (out-blocks) that are stored.
+    /// Number of rows of tiles that are stored.
     pub in_blocks: usize,
-    /// Of the outputs.
+    /// Number of columns of tiles that are stored.
     pub out_blocks: usize,
     /// Index of the first tile; tile `(b, c)` is `first_tile + b * out_blocks + c`.
     pub first_tile: usize,

@@ -35,9 +35,9 @@ pub enum RowClass {
 /// A value for each class of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByClass<T> {
-    /// Of a body row.
+    /// The value of body rows.
     pub body: T,
-    /// Of a leading row.
+    /// The value of leading rows.
     pub lead: T,
 }
 
@@ -62,9 +62,9 @@ impl<T: Copy> ByClass<T> {
 /// Shifts into a state of the residual stream.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamShift {
-    /// In rows of the body.
+    /// The shifts of body rows.
     pub body: ChannelShift,
-    /// What is added to them in leading rows.
+    /// The difference that leading rows add to the shifts of body rows.
     pub lead: i8,
 }
 

@@ -17,6 +17,8 @@ pub mod matmul;
 pub mod opening;
 pub mod ops;
 pub mod scalar;
+#[cfg(test)]
+mod small;
 pub mod stark;
 mod stopwatch;
 pub mod sumcheck;

@@ -57,33 +57,12 @@ impl Factors<'_> {
 #[cfg(test)]
 mod tests {
     use stwo::core::fields::qm31::SecureField;
-    use tessera_circuits::model::{Blocks, ModelConfig, Rotation};
+    use tessera_circuits::model::ModelConfig;
     use tessera_circuits::ops::operators;
     use tessera_circuits::shape::Shape;
 
     use super::*;
-
-    fn config(gated: bool, head_norms: bool) -> ModelConfig {
-        ModelConfig {
-            hidden: 48,
-            layers: 3,
-            heads: 4,
-            kv_heads: 2,
-            head_dim: 16,
-            ff: 96,
-            vocab: 200,
-            context: 64,
-            rms_eps: 1e-5,
-            rotations: vec![Rotation::Base(1e4)],
-            rotation_of: Vec::new(),
-            positions: false,
-            gated,
-            head_norms,
-            blocks: Blocks::DECODER,
-            bos: None,
-            eos: Vec::new(),
-        }
-    }
+    use crate::small::config;
 
     /// Whatever the verifier's operators name, the prover's can make, and nothing is named twice.
     #[test]
@@ -97,9 +76,18 @@ mod tests {
         let mut products: Vec<Product> = products.collect();
         let (mut named, mut multiplied) = (Vec::new(), Vec::new());
         for (gated, head_norms) in [(true, true), (false, false)] {
-            let shape = Shape::new(&config(gated, head_norms), 4);
-            let own = operators::<SecureField>().into_iter();
-            named.extend(own.flat_map(|operator| operator.parts(&shape)).map(|rows| rows.part));
+            let own = ModelConfig {
+                gated,
+                head_norms,
+                ..config()
+            };
+            let shape = Shape::new(&own, 4);
+            let operators = operators::<SecureField>().into_iter();
+            named.extend(
+                operators
+                    .flat_map(|operator| operator.parts(&shape))
+                    .map(|rows| rows.part),
+            );
             multiplied.extend(shape.products().iter().map(|own| own.product));
         }
         named.sort_unstable();

@@ -27,7 +27,7 @@ impl FromStr for Ids {
     }
 }
 
-/// What an option takes.
+/// The kind of value that an option takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Nothing: the option is given or not; true or false in a program.
@@ -65,7 +65,7 @@ impl Kind {
 pub struct PolicyOption {
     /// The name on a command line, without the two hyphens.
     pub name: &'static str,
-    /// What the option takes.
+    /// The kind of value that the option takes.
     pub kind: Kind,
     /// The names of its values in help texts.
     pub values: &'static [&'static str],
@@ -235,7 +235,7 @@ impl Spelling {
         }
     }
 
-    /// What to write to give a flag.
+    /// The text that gives a flag.
     pub fn flag(self, option: &str) -> String {
         let name = self.name(option);
         match self {
@@ -269,7 +269,7 @@ impl Spelling {
 /// The value of an option.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Of a flag that is given.
+    /// A flag is given.
     Given,
     /// A text, or the text of a file.
     Text(String),

@@ -2,37 +2,19 @@ use super::*;
 use crate::bind::eval_base;
 use crate::column::{of_elements, Column};
 use crate::scalar::Scalar;
+use crate::small::config;
 use crate::trace::Columns;
 use crate::vectors::Vectors;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{Blocks, LimbSet, Limbs, ModelConfig, Rotation};
+use tessera_circuits::model::{LimbSet, Limbs};
 use tessera_circuits::wiring::suffix;
 use tessera_support::random::SplitMix;
 use tessera_verifier::message::Unread;
 use tessera_verifier::sumcheck::{instance_scale, verify};
 
 fn shape(rows: usize) -> Shape {
-    let config = ModelConfig {
-        hidden: 48,
-        layers: 3,
-        heads: 4,
-        kv_heads: 2,
-        head_dim: 16,
-        ff: 96,
-        vocab: 200,
-        context: 64,
-        rms_eps: 1e-5,
-        rotations: vec![Rotation::Base(1e4)],
-        rotation_of: Vec::new(),
-        positions: false,
-        gated: true,
-        head_norms: false,
-        blocks: Blocks::DECODER,
-        bos: None,
-        eos: Vec::new(),
-    };
-    Shape::with_limbs(&config, LimbSet::all(Limbs::One), &Chunk::whole(3), rows)
+    Shape::with_limbs(&config(), LimbSet::all(Limbs::One), &Chunk::whole(3), rows)
 }
 
 struct Random(SplitMix);

@@ -95,7 +95,7 @@ impl Factors<'_> {
         Ok((weighted, plain))
     }
 
-    /// Of every head of queries or keys what [`Factors::roots`] has of a state.
+    /// The factors of the roots of heads, as [`Factors::roots`] makes them for states.
     fn head_roots(&self, part: Part) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let shape = self.public.shape;
         let own = self.public.normed_heads(part);
