@@ -190,3 +190,14 @@ fn normed_heads_bound_the_context() {
     assert_eq!(config(1, true).max_context(), MAX_CONTEXT);
     assert_eq!(config(1_000, false).max_context(), MAX_CONTEXT);
 }
+
+/// Embedding and head have one name each, whichever layer is asked for; in layers every matrix has its own.
+#[test]
+fn every_matrix_has_one_name() {
+    assert_eq!(MatmulKind::Embed.at(3), MatrixId::EMBED);
+    assert_eq!(MatmulKind::Head.at(usize::MAX), MatrixId::HEAD);
+    let matmuls = odd_config(3).matmuls();
+    let names: std::collections::BTreeSet<MatrixId> = matmuls.iter().map(|m| m.id).collect();
+    assert_eq!(names.len(), matmuls.len());
+    assert!(names.iter().all(|id| id.kind().at(id.layer()) == *id));
+}

@@ -1,5 +1,5 @@
 use super::*;
-use crate::model::odd_config;
+use crate::model::{odd_config, test_params, Blocks, ModelConfig};
 
 fn statement(prompt: usize, output: usize, id: u32) -> Statement {
     Statement {
@@ -85,4 +85,38 @@ fn leading_rows_follow_from_the_ids() {
     assert_eq!(after(Some(9), &[7, 7, 9], 1, true), 0);
     assert_eq!(after(Some(9), &[7, 9, 9], 2, false), 0);
     assert_eq!(after(Some(0), &[0, 0, 0], 1, true), 4);
+}
+
+/// Every state is normed by a norm of its own, in the order of docs/protocol.md, section 16.12, or in section 16.2's without norms of
+/// outputs.
+#[test]
+fn every_state_has_its_own_norm() {
+    for norm_outputs in [true, false] {
+        let config = ModelConfig {
+            blocks: Blocks {
+                norm_outputs,
+                ..Blocks::DECODER
+            },
+            ..odd_config(2)
+        };
+        let mut params = test_params(&config);
+        let mut scale = 0;
+        let mut own = |norm: &mut NormParams| {
+            norm.scale = scale;
+            scale += 1;
+        };
+        for layer in &mut params.layers {
+            own(&mut layer.attention.norm);
+            layer
+                .attention
+                .post_norm
+                .iter_mut()
+                .for_each(|post| own(&mut post.norm));
+            own(&mut layer.mlp.norm);
+            layer.mlp.post_norm.iter_mut().for_each(|post| own(&mut post.norm));
+        }
+        own(&mut params.norm_final);
+        let scales = (0..config.states()).map(|state| usize::from(norm_of(&params, state).scale));
+        assert!(scales.eq(0..config.states()), "{norm_outputs}");
+    }
 }
