@@ -120,7 +120,7 @@ library Conversation {
 
     /// Protocol, parameters and model.
     function parameters(Transcript.State memory t, Shape memory shape) private pure {
-        t.label(uint256(bytes32("tessera/11/keccak")), 17, 0);
+        t.label(uint256(bytes32("tessera/12/keccak")), 17, 0);
         t.label(uint256(bytes32("parameters")), 10, 11);
         // Of the STARK 3, 97, 20, 3, 7; of the opening queries, 20 bits of work and the rate; at the end the work before the lookups.
         uint256 first = (3 << 224) | (97 << 192) | (20 << 160) | (3 << 128) | (7 << 96) | (shape.queries << 64) | (20 << 32);
@@ -128,7 +128,7 @@ library Conversation {
         t.root(uint256(bytes32("model")), 5, shape.model);
     }
 
-    /// All trees, and the sum of their roots.
+    /// All trees, and what they add up to. `Lookups.tree` refuses sums that are not reduced.
     function lookups(Transcript.State memory t, Shape memory shape, End memory end, uint256 place) private pure returns (uint256) {
         uint256 nonce = word(place) >> 192;
         require(t.worked(LOOKUP_WORK, nonce), "lookups: work");
@@ -139,10 +139,8 @@ library Conversation {
         end.leafPoints = new uint256[][](shape.trees.length);
         end.leafValues = new uint256[2][](shape.trees.length);
         for (uint256 i = 0; i < shape.trees.length; i++) {
-            uint256 root = word(place);
+            end.lookups = Field.add(end.lookups, word(place) >> 128);
             (end.leafPoints[i], end.leafValues[i][0], end.leafValues[i][1], place) = Lookups.tree(t, shape.trees[i], place);
-            uint256 inverse = Field.inverse(root & 0xffffffffffffffffffffffffffffffff);
-            end.lookups = Field.add(end.lookups, Field.mul(root >> 128, inverse));
         }
         return place;
     }

@@ -13,7 +13,7 @@ library Lookups {
     uint256 private constant ROUND = uint256(bytes32("lookup round"));
     uint256 private constant CHILDREN = uint256(bytes32("lookup children"));
 
-    /// A tree of 2^layers leaves in calldata: numerator and denominator of its root, then of every layer the rounds, 32 bytes each, and
+    /// A tree of 2^layers leaves in calldata: its sum and the denominator of its root, then of every layer the rounds, 32 bytes each, and
     /// the four values of both children. Returns the claim on its leaves, which is still to be proved, and where the tree ends.
     function tree(Transcript.State memory t, uint256 layers, uint256 offset)
         internal
@@ -22,6 +22,7 @@ library Lookups {
     {
         (numerator, denominator) = pair(offset);
         require(denominator != 0, "lookups: denominator 0");
+        numerator = Field.mul(numerator, denominator);
         t.message(SUM, 10, offset, 2);
         offset += 32;
         point = new uint256[](0);

@@ -52,15 +52,14 @@ library Opening {
     }
 
     /// Where the band sumcheck of a commitment ends: the point, the value there and the last claim, which is that value times the
-    /// extension of the coefficients of the bands. Who calls has to find that it is. Then the weights of the columns, and the claim
-    /// that is joined.
+    /// extension of the coefficients of the bands. Who calls has to find that it is. Then the weights of the columns, and where their
+    /// sum is claimed to have that value.
     struct End {
         uint256[] rho;
         uint256 value;
         uint256 claim;
         uint256[] columns;
         uint256[] point;
-        uint256 joined;
     }
 
     /// A committed tree as the queries see it: its root, its levels, how often its positions are halved, the weights of its columns,
@@ -85,22 +84,22 @@ library Opening {
         uint256 message;
     }
 
-    /// The conversation, with the messages in calldata: rounds and value of both band sumchecks, of the join sumcheck, of the folds
+    /// The conversation, with the messages in calldata: rounds and value of both band sumchecks, the cross values, the folds
     /// with the roots of oracles where they are due, the last message, the nonce. Returns where it ends.
     function begin(Transcript.State memory t, Policy memory policy, Code[2] memory codes, uint256 place)
         internal
         pure
         returns (Queries memory q, End[2] memory ends, uint256)
     {
+        t.label(uint256(bytes32("opening claims")), 14, 1);
+        t.mixWord(2 << 224, 4);
         for (uint256 k = 0; k < 2; k++) statement(t, policy, codes[k]);
         for (uint256 k = 0; k < 2; k++) place = bands(t, codes[k], ends[k], place);
         uint256 long = codes[0].log < codes[1].log ? codes[1].log : codes[0].log;
-        uint256[] memory point;
-        (point, place) = join(t, ends, long - 1, place);
-        uint256 iota = t.challenge(uint256(bytes32("opening sum")), 11);
-        uint256 claim = Field.add(ends[0].joined, Field.mul(iota, ends[1].joined));
-        place = folds(t, q, claim, point, place);
-        for (uint256 k = 0; k < 2; k++) q.trees[k] = tree(policy, codes[k], ends[k], k == 0 ? Field.ONE : iota, long);
+        Sum memory sum;
+        (sum, place) = add(t, ends, long - 1, place);
+        place = folds(t, q, sum, place);
+        for (uint256 k = 0; k < 2; k++) q.trees[k] = tree(policy, codes[k], ends[k], k == 0 ? Field.ONE : sum.iota, long);
         q.log = long + policy.blowup - 1;
         place = work(t, policy, q, place);
         return (q, ends, place);
@@ -148,63 +147,64 @@ library Opening {
         return [uint256(message), length, uint256(challenge), other];
     }
 
-    /// The join sumcheck: both claims at one point, which is returned.
-    function join(Transcript.State memory t, End[2] memory ends, uint256 variables, uint256 place)
-        private
-        pure
-        returns (uint256[] memory point, uint256)
-    {
-        uint256 beta = t.challenge(uint256(bytes32("opening join")), 12);
-        uint256 claim = Field.add(ends[0].value, Field.mul(beta, ends[1].value));
-        (point, claim) = Sumcheck.rounds(t, labels("opening join round", 18, "opening join challenge", 22), claim, place, variables);
-        place += 32 * variables;
-        // The least significant variable was bound first.
-        for (uint256 i = 0; i < variables / 2; i++) {
-            (point[i], point[variables - 1 - i]) = (point[variables - 1 - i], point[i]);
-        }
-        t.message(uint256(bytes32("opening joined values")), 21, place, 2);
-        (ends[0].joined, ends[1].joined) = (element(place), element(place + 16));
-        uint256 sum = Field.mul(eqLifted(ends[0].point, ends[1].point, point), ends[0].joined);
-        uint256 other = Field.mul(eqLifted(ends[1].point, ends[0].point, point), ends[1].joined);
-        require(Field.add(sum, Field.mul(beta, other)) == claim, "opening: end of the join sumcheck");
-        return (point, place + 32);
+    /// The claim on the sum of both columns, with iota times the second: at the first point, and with theta at the second.
+    struct Sum {
+        uint256 iota;
+        uint256 theta;
+        uint256 claim;
+        uint256[][2] points;
     }
 
-    /// `eq` of a point, with the last coordinates of another one behind it if it is shorter, with a third.
-    function eqLifted(uint256[] memory own, uint256[] memory other, uint256[] memory point) private pure returns (uint256 value) {
-        value = Field.ONE;
-        for (uint256 i = 0; i < point.length; i++) {
-            value = Field.mul(value, Multilinear.eq1(i < own.length ? own[i] : other[i], point[i]));
+    /// Both claims become claims on the sum: the values of either column at the point of the other one are sent.
+    function add(Transcript.State memory t, End[2] memory ends, uint256 variables, uint256 place)
+        private
+        pure
+        returns (Sum memory sum, uint256)
+    {
+        t.message(uint256(bytes32("opening cross values")), 20, place, 2);
+        sum.iota = t.challenge(uint256(bytes32("opening sum")), 11);
+        sum.theta = t.challenge(uint256(bytes32("opening points")), 14);
+        uint256 first = Field.add(ends[0].value, Field.mul(sum.iota, element(place)));
+        uint256 second = Field.add(Field.mul(sum.iota, ends[1].value), element(place + 16));
+        sum.claim = Field.add(first, Field.mul(sum.theta, second));
+        for (uint256 k = 0; k < 2; k++) {
+            // A shorter message does not depend on the variables behind its own: zeros stand for them.
+            sum.points[k] = new uint256[](variables);
+            for (uint256 i = 0; i < ends[k].point.length; i++) sum.points[k][i] = ends[k].point[i];
         }
+        return (sum, place + 32);
     }
 
     /// The folding sumcheck, the roots of the oracles, and the last message.
-    function folds(Transcript.State memory t, Queries memory q, uint256 claim, uint256[] memory point, uint256 place)
-        private
-        pure
-        returns (uint256)
-    {
-        uint256 left = point.length;
+    function folds(Transcript.State memory t, Queries memory q, Sum memory sum, uint256 place) private pure returns (uint256) {
+        uint256 variables = sum.points[0].length;
+        uint256 left = variables;
         while (left > FINAL) left -= FOLDS;
-        uint256 count = point.length - left;
+        uint256 count = variables - left;
         q.roots = new uint256[](count / FOLDS);
         q.challenges = new uint256[](count);
         uint256[4] memory names = labels("opening fold round", 18, "opening fold challenge", 22);
-        uint256 bound = Field.ONE;
+        uint256[2] memory bound = [Field.ONE, sum.theta];
         for (uint256 i = 0; i < count; i++) {
             if (i % FOLDS == 0) {
                 q.roots[i / FOLDS] = oracle(t, place);
                 place += 32;
             }
-            (claim, q.challenges[i]) = Sumcheck.round(t, names, claim, place);
+            (sum.claim, q.challenges[i]) = Sumcheck.round(t, names, sum.claim, place);
             place += 32;
             // The challenges have bound the last coordinates, from the last one on.
-            bound = Field.mul(bound, Multilinear.eq1(q.challenges[i], point[point.length - 1 - i]));
+            for (uint256 k = 0; k < 2; k++) {
+                bound[k] = Field.mul(bound[k], Multilinear.eq1(q.challenges[i], sum.points[k][variables - 1 - i]));
+            }
         }
         t.message(uint256(bytes32("opening final message")), 21, place, 1 << left);
-        uint256[] memory rest = new uint256[](left);
-        for (uint256 i = 0; i < left; i++) rest[i] = point[i];
-        require(Field.mul(bound, Multilinear.evaluate(place, rest)) == claim, "opening: end of the folding sumcheck");
+        uint256 value;
+        for (uint256 k = 0; k < 2; k++) {
+            uint256[] memory rest = new uint256[](left);
+            for (uint256 i = 0; i < left; i++) rest[i] = sum.points[k][i];
+            value = Field.add(value, Field.mul(bound[k], Multilinear.evaluate(place, rest)));
+        }
+        require(value == sum.claim, "opening: end of the folding sumcheck");
         (q.left, q.message) = (left, digest(place, 16 << left));
         return place + (16 << left);
     }

@@ -274,15 +274,13 @@ fn edit_stark(proof: &mut Stark, field: u8, input: &mut Input<'_>) {
 
 /// Alters a field of an opening, numbered from 10 to 18; one that there is twice, that of the activations or of the weights.
 fn edit_opening(opening: &mut ProofParts, field: u8, activations: bool, input: &mut Input<'_>) {
-    let own = match activations {
-        true => &mut opening.activations,
-        false => &mut opening.weights,
+    let Some(own) = opening.codes.get_mut(usize::from(activations)) else {
+        return;
     };
     match field {
         10 => edit(&mut own.band_rounds, input, set_round),
-        11 if input.byte().is_multiple_of(2) => own.joined_value = input.secure(),
         11 => own.band_value = input.secure(),
-        12 if activations => edit(&mut opening.join_rounds, input, set_round),
+        12 if activations => edit(&mut opening.cross_values, input, set_secure),
         12 => edit(&mut opening.fold_rounds, input, set_round),
         13 => edit(&mut opening.roots, input, set_digest),
         14 => edit(&mut opening.final_message, input, set_secure),

@@ -63,9 +63,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 12,
-            Self::ProofInContext => 13,
-            Self::Chunk => 11,
+            Self::Proof => 14,
+            Self::ProofInContext => 15,
+            Self::Chunk => 12,
             Self::Key => 9,
         }
     }

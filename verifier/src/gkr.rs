@@ -34,7 +34,7 @@ pub struct LayerProof {
 /// A tree from its root to its leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TreeProof {
-    /// Numerator and denominator of the sum of all leaves.
+    /// The sum of the fractions of all leaves, and the product of their denominators.
     pub root: [K; 2],
     /// From the root on.
     pub layers: Vec<LayerProof>,
@@ -72,6 +72,11 @@ pub fn sum_of_children([n0, d0, n1, d1]: [K; 4], lambda: K) -> K {
     n0 * d1 + n1 * d0 + lambda * d0 * d1
 }
 
+/// Numerator and denominator of the root, from the sum and the denominator: a product of what is received.
+pub fn root_fraction([sum, denominator]: [K; 2]) -> [K; 2] {
+    [sum * denominator, denominator]
+}
+
 /// What `(1 - x) q(0) + x q(1) = claim` leaves of a round at its challenge `c`: `q(c)`, of a message of `q(0)` and the leading
 /// coefficient. `inverse` is that of `x`, the coordinate of the round in the point of its layer.
 fn round_value<V: Received>(claim: V, [q0, leading]: Round<V>, inverse: K, c: K) -> V {
@@ -92,7 +97,7 @@ pub fn verify(
     for (tree, (log, proof)) in logs.iter().zip(proofs.each()).enumerate() {
         let (root, leaf) = verify_tree(tree, *log as usize, proof, transcript)?;
         leaves.push(leaf);
-        sum += fraction(root);
+        sum += root[0];
     }
     Ok((leaves, sum))
 }
@@ -110,7 +115,7 @@ fn verify_tree(
     if root[1].is_zero() {
         return Err(GkrError::ZeroDenominator { tree });
     }
-    let ([mut numerator, mut denominator], mut point) = (root, Vec::<K>::new());
+    let ([mut numerator, mut denominator], mut point) = (root_fraction(root), Vec::<K>::new());
     for (layer, step) in layers.each().enumerate() {
         let rounds = step.part(|p| &p.rounds);
         let rounds = rounds.exactly(layer, |got| GkrError::Rounds { tree, layer, got })?;
@@ -138,17 +143,9 @@ fn verify_tree(
     Ok((root, leaf))
 }
 
-/// The sum of the roots, none of which has the denominator zero.
+/// What the trees say that all their fractions add up to.
 pub fn sum(proofs: &[TreeProof]) -> K {
-    proofs.iter().fold(K::zero(), |sum, proof| sum + fraction(proof.root))
-}
-
-/// Zero has no inverse: [`verify`] refuses it.
-fn fraction([numerator, denominator]: [K; 2]) -> K {
-    match denominator.is_zero() {
-        true => numerator,
-        false => numerator * denominator.inverse(),
-    }
+    proofs.iter().fold(K::zero(), |sum, proof| sum + proof.root[0])
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ pub const CLIPPED_VALUES: &str = "clipped values";
 /// Proof of work before the challenges of the lookups.
 pub const LOOKUP_GRIND: &str = "lookup work";
 
-/// Numerator and denominator of the sum of a tree.
+/// The sum of a tree, and its denominator.
 pub const LOOKUP_SUM: &str = "lookup sum";
 /// The challenge that combines numerators and denominators of a layer.
 pub const LOOKUP_LAYER: &str = "lookup layer";
@@ -37,12 +37,10 @@ pub const CLAIMS: &str = "claims";
 pub const BAND_ROUND: Exchange = Exchange("opening band round", "opening band challenge");
 /// The evaluation that it ends at.
 pub const EVALUATION: &str = "opening evaluation";
-/// The challenge that adds the claims on both commitments.
-pub const JOIN: &str = "opening join";
-/// A round of the sumcheck that takes both to one point.
-pub const JOIN_ROUND: Exchange = Exchange("opening join round", "opening join challenge");
-/// The values of both combined columns there, and the challenge that adds the columns.
-pub const JOINED_VALUES: Exchange = Exchange("opening joined values", "opening sum");
+/// The values of every combined column at the points of the other claims.
+pub const CROSS_VALUES: &str = "opening cross values";
+/// The challenge that adds the columns, and the one that adds the claims on their sum.
+pub const SUM: [&str; 2] = ["opening sum", "opening points"];
 /// Root of a folded oracle.
 pub const ORACLE: &str = "opening oracle";
 /// A fold.

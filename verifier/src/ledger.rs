@@ -14,7 +14,7 @@ use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
 use crate::opening::{self, CommitmentName, CommitmentParams};
-use crate::policy::{queries, LOOKUP_GRIND_BITS, MIN_BITS, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_WORK_BITS};
+use crate::policy::{queries, LOOKUP_GRIND_BITS, MIN_BITS, STARK_LOG_BLOWUP, STARK_WORK_BITS};
 use crate::stark::component;
 pub use crate::term::{Term, FIELD_BITS};
 
@@ -159,11 +159,11 @@ fn stark_terms(relations: &[Relation], terms: &mut Vec<Term>) {
         format!("{samples} samples x 2^{log_n} / |K|"),
         samples * n,
     ));
-    let fold = f64::from((1 << STARK_FOLD_STEP) - 1);
+    // A fold of `2^s` values is a curve of degree `2^s - 1` of words of `n / 2^s` values, and all folds have less than `n` bad challenges.
     terms.push(Term::algebraic(
         "STARK: FRI folding, unique decoding",
-        format!("2 x {fold} x 2^{log_n} / |K|"),
-        2.0 * fold * n,
+        format!("2^{log_n} / |K|"),
+        n,
     ));
     let (rate, queries) = ((-f64::from(STARK_LOG_BLOWUP)).exp2(), queries(STARK_LOG_BLOWUP));
     let query_bits = queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(STARK_WORK_BITS);

@@ -238,11 +238,6 @@ impl Exchange {
         let message = *transcript.receive(self.0, said)?;
         Ok((message, transcript.challenge(self.1)))
     }
-
-    /// As [`Self::receive`], of two values that are one message and lie apart in the proof.
-    pub fn receive_both(self, said: [Unread<'_, K>; 2], t: &mut Transcript) -> Result<([K; 2], K), NotCanonical> {
-        self.receive(Unread(&said.map(|own| *own.0)), t)
-    }
 }
 
 #[cfg(test)]

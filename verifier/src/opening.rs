@@ -8,16 +8,17 @@
 //! `2^s` consecutive tiles are one message of `2^mu = 2^(s + 12)` coefficients of the circle FFT basis; its codeword is one
 //! column. A leaf of the Merkle tree holds the two conjugate points of one fibre across all columns, column by column.
 //!
-//! A band is `2^g` consecutive tiles. Of either commitment, an opening proves `sum_B gamma[B] B~(local point) = value`:
+//! A band is `2^g` consecutive tiles. Of every commitment, an opening proves `sum_B gamma[B] B~(local point) = value`:
 //! 1. a sumcheck over the band index reduces it to one evaluation of the multilinear extension of the
 //!    whole array, `W~(rho_G, rho_s, local point)`;
 //! 2. the columns are combined with `eq(rho_G, .)` to one message, and its first variable is bound to the last coordinate of
 //!    the point, which needs no round: `u~(rho_s, rest of the point)` is claimed of a message `u` of `mu - 1` variables.
 //!
-//! From here on both are one. The shorter message is *lifted* to the variables of the longer one, on the last of which it does
+//! From here on all claims are one. Shorter messages are *lifted* to the variables of the longest one, on the last of which they do
 //! not depend:
-//! 3. a sumcheck takes both claims to one point `l`; with a challenge `iota`, what is claimed is `v~(l)` of `v = u_w + iota u_a`;
-//! 4. a sumcheck for that claim shares its challenges with a circle FRI (BaseFold): binding the least
+//! 3. every message is evaluated at the points of the other claims; with powers of a challenge `iota` all messages are added, `v`,
+//!    and with powers of another one the claims on `v` at all points;
+//! 4. a sumcheck for their sum shares its challenges with a circle FRI (BaseFold): binding the least
 //!    significant variable of the message is folding its codeword. The first oracle is virtual, that of `v` and the
 //!    folded ones are committed every [`parts::FOLD_LOG`] folds, the last message is sent in the clear.
 

@@ -26,7 +26,7 @@ const HALF: BaseField = BaseField::from_u32_unchecked(1 << 30);
 
 /// What the prover says, and what follows from it: challenges and constants are multiplied with it, but no two such values with
 /// each other. So a verifier can run on values under a mask, too. Where a product of two is needed, a function that is named after it
-/// has it: [`crate::verify::sum_of_products`] and [`crate::gkr::sum_of_children`].
+/// has it: [`crate::verify::sum_of_products`], [`crate::gkr::sum_of_children`] and [`crate::gkr::root_fraction`].
 pub trait Received:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<SecureField, Output = Self> + Mul<BaseField, Output = Self>
 {

@@ -35,7 +35,7 @@ use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
 /// Protocol name and version, the first thing a transcript absorbs, with the suffix of the suite.
-pub const PROTOCOL: &str = "tessera/11";
+pub const PROTOCOL: &str = "tessera/12";
 
 /// Why a proof is rejected.
 #[derive(Debug, Error)]

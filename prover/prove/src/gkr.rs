@@ -3,6 +3,7 @@
 
 use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::Relations;
 use tessera_circuits::trees::{LeafClaim, LookupTree};
 use tessera_verifier::gkr::{between, LayerProof, TreeProof};
@@ -42,12 +43,20 @@ pub fn prove(
     let mut layers = columns.layers(trees, relations)?;
     let (mut proofs, mut claims) = (Vec::new(), Vec::new());
     for (number, tree) in trees.iter().enumerate() {
-        let root = layers.root(number)?;
+        let root = sum_of_root(layers.root(number)?);
         let (proof, claim) = prove_tree(root, tree.log_leaves(), &mut *layers, transcript)?;
         proofs.push(proof);
         claims.push(claim);
     }
     Ok(Proved { proofs, claims })
+}
+
+/// The sum and the denominator of a root. A denominator of zero, which has no inverse, is one that the verifier refuses.
+fn sum_of_root([numerator, denominator]: [K; 2]) -> [K; 2] {
+    match denominator.is_zero() {
+        true => [numerator, denominator],
+        false => [numerator * denominator.inverse(), denominator],
+    }
 }
 
 /// Proves the sum of the leaves of the tree that was built.

@@ -10,7 +10,6 @@ mod committed;
 mod error;
 mod fft;
 mod fold;
-mod join;
 pub mod memory;
 mod merkle;
 mod packed;
@@ -18,6 +17,7 @@ pub mod parts;
 mod prove;
 mod rows;
 mod sizes;
+mod sum;
 #[cfg(test)]
 mod tests;
 mod tree;

@@ -19,8 +19,6 @@ enum Said {
     Clips(Vec<Clip>),
     /// With the challenge that answers it.
     Exchange([K; 4]),
-    /// Of two values that lie apart.
-    Both(K, K),
     Work(u64),
 }
 
@@ -37,7 +35,6 @@ impl Said {
             Self::Numbers(own) => t.send("numbers", own.as_slice()),
             Self::Clips(own) => t.send("clips", own.as_slice()),
             Self::Exchange(own) => return Some(EXCHANGE.send(own, t)),
-            Self::Both(a, b) => return Some(EXCHANGE.send(&[*a, *b], t)),
             Self::Work(nonce) => assert!(t.grind("work", 0, *nonce)),
         }
         None
@@ -57,10 +54,6 @@ impl Said {
                 let (message, challenge) = EXCHANGE.receive(Unread::of(own), t)?;
                 return Ok((message == *own, Some(challenge)));
             }
-            Self::Both(a, b) => {
-                let (message, challenge) = EXCHANGE.receive_both([Unread::of(a), Unread::of(b)], t)?;
-                return Ok((message == [*a, *b], Some(challenge)));
-            }
             Self::Work(nonce) => t.receive_grind("work", 0, Unread::of(nonce), |_| ()).is_ok(),
         };
         Ok((same, None))
@@ -70,9 +63,7 @@ impl Said {
     fn altered(&self) -> Self {
         let mut other = self.clone();
         match &mut other {
-            Self::Value(own) | Self::Round([_, own]) | Self::Exchange([.., own]) | Self::Both(_, own) => {
-                *own += K::one()
-            }
+            Self::Value(own) | Self::Round([_, own]) | Self::Exchange([.., own]) => *own += K::one(),
             Self::Operands(own) => own[2][1] += K::one(),
             Self::List(own) => own.push(K::default()),
             Self::Root(own) => own[31] ^= 1,
@@ -107,7 +98,6 @@ fn said() -> impl Strategy<Value = Said> {
         vec(any::<i16>(), 0..9).prop_map(Said::Numbers),
         vec(clip(), 1..5).prop_map(Said::Clips),
         [value(), value(), value(), value()].prop_map(Said::Exchange),
-        (value(), value()).prop_map(|(a, b)| Said::Both(a, b)),
         any::<u64>().prop_map(Said::Work),
     ]
 }
@@ -163,7 +153,6 @@ fn a_message_that_is_not_reduced_is_an_error_that_names_it() {
             ),
             (Said::List(vec![K::one(), bad]), "list"),
             (Said::Exchange([K::one(), bad, K::one(), K::one()]), "message"),
-            (Said::Both(K::one(), bad), "message"),
         ];
         for (message, what) in messages {
             let mut transcript = Transcript::new("test");

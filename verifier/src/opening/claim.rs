@@ -1,4 +1,4 @@
-//! What an opening is about: claims on commitments, in a list.
+//! What an opening is about: a list of claims on commitments. Its order is that of the conversation.
 
 use stwo::core::fields::qm31::SecureField;
 
@@ -16,9 +16,6 @@ pub struct Commitment {
     /// The root of its tree.
     pub root: Digest,
 }
-
-/// The commitments that a proof has a place for: a claim on each, in this order.
-pub const PLACES: [CommitmentName; 2] = [CommitmentName::Weights, CommitmentName::Activations];
 
 /// The claim `sum_B gamma[B] B~(point) = value` about the bands `B` of a commitment.
 #[must_use = "a claim that is not opened is not proved"]

@@ -55,10 +55,10 @@ pub enum OpeningError {
     },
     #[error("policy with {queries} queries and {grind_bits} bits of work: 1 to 4096 queries and at most 32 bits")]
     Policy { queries: usize, grind_bits: u32 },
-    #[error("an opening is of the weights and then of the activations, not of {claims:?}")]
-    Claims { claims: Vec<CommitmentName> },
-    #[error("codes of different rates are opened together: 2^-{weights} and 2^-{activations}")]
-    Rates { weights: u32, activations: u32 },
+    #[error("an opening of no claims")]
+    NoClaims,
+    #[error("codes of different rates are opened together: 2^-{first} and 2^-{other}")]
+    Rates { first: u32, other: u32 },
     #[error("{what}: {got} entries, expected {expected}")]
     Length {
         what: &'static str,
@@ -75,8 +75,6 @@ pub enum OpeningError {
     NotCanonical(#[from] NotCanonical),
     #[error("{commitment}: the band sumcheck does not end at the claimed evaluation")]
     BandClaim { commitment: CommitmentName },
-    #[error("the sumcheck that joins both claims does not end at the claimed evaluations")]
-    JoinClaim,
     #[error("the folding sumcheck does not end at the final message")]
     FoldClaim,
     #[error("the nonce {nonce} is not a proof of {bits} bits of work")]

@@ -2,7 +2,7 @@
 //! Its multilinear extension then has the value of the original at the first coordinates of a point, whatever the others are,
 //! and folding takes the lifted codeword back to the original one, whatever the challenges are.
 
-use num_traits::One;
+use num_traits::{One, Zero};
 use stwo::core::circle::CirclePoint;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -10,22 +10,23 @@ use stwo::core::fields::qm31::SecureField;
 use super::circle::line_coordinate;
 use super::params::CommitmentParams;
 
-/// The code of the sum of two messages: the code of the longer message.
-pub const fn longer(a: &CommitmentParams, b: &CommitmentParams) -> CommitmentParams {
-    match a.log_message < b.log_message {
-        true => *b,
-        false => *a,
-    }
+/// The code of a sum of messages: the code of the longest one, of equally long ones the first. `None` if there are none.
+pub fn longest<'a>(codes: impl IntoIterator<Item = &'a CommitmentParams>) -> Option<CommitmentParams> {
+    let longer = |a: &'a CommitmentParams, b: &'a CommitmentParams| match a.log_message < b.log_message {
+        true => b,
+        false => a,
+    };
+    codes.into_iter().reduce(longer).copied()
 }
 
-/// Two points of two messages as points of the longer one: the shorter gets the last coordinates of the other. A point of a
-/// lifted message may have any.
-pub fn extend([a, b]: [&[SecureField]; 2]) -> [Vec<SecureField>; 2] {
-    let extended = |own: &[SecureField], other: &[SecureField]| {
-        let more = other.get(own.len()..).unwrap_or_default();
-        [own, more].concat()
-    };
-    [extended(a, b), extended(b, a)]
+/// A point of a message as a point of one of so many variables. A point of a lifted message may have any coordinates behind its
+/// own; here they are zeros.
+pub fn extend(mut point: Vec<SecureField>, variables: u32) -> Vec<SecureField> {
+    let variables = variables as usize;
+    if point.len() < variables {
+        point.resize(variables, SecureField::zero());
+    }
+    point
 }
 
 /// What the value of a codeword at index `index >> variables` of its line domain is multiplied with at index `index` of the

@@ -3,10 +3,9 @@
 //! their list. Everybody else holds commitments, claims and proofs, and passes them on.
 
 pub use super::circle::{circle_fibre, evaluate_line, fold_leaf, fold_pair, line_coordinate, line_fibre};
-pub use super::claim::PLACES;
-pub use super::lift::{extend, factor, longer};
+pub use super::lift::{extend, factor, longest};
 pub use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree};
 pub use super::params::{said_columns, Layout, FIBRE, FINAL_LOG, FOLD_LOG, MAX_MESSAGE_LOG, TILE_AREA_LOG};
 pub use super::policy::OpeningPolicy;
 pub use super::proof::{parts_of, parts_of_mut, proof_of, CodeOpening, LeafOpening, OracleOpening, ProofParts};
-pub use super::verify::{absorb_claim, draw_leaves, verify_under};
+pub use super::verify::{absorb_claims, cross, draw_leaves, verify_under, Combined};

@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
-use super::error::CommitmentName;
 use crate::message::{Bound, Unread};
 use crate::suite::Digest;
 use crate::sumcheck::Round;
@@ -27,15 +26,13 @@ pub struct OracleOpening {
     pub path: Vec<Digest>,
 }
 
-/// What an opening has of each commitment alone.
+/// What an opening has of each claim alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CodeOpening {
     /// Sumcheck over the band index, most significant bit first.
     pub band_rounds: Vec<Round>,
     /// `W~(rho, local_point)`, the evaluation that the band sumcheck ends at.
     pub band_value: SecureField,
-    /// The value of the folded combination of the columns where the claims are joined.
-    pub joined_value: SecureField,
     /// Opened leaves of the committed tree.
     pub rows: LeafOpening,
 }
@@ -65,17 +62,15 @@ pub const fn proof_of(parts: ProofParts) -> OpeningProof {
     OpeningProof(parts)
 }
 
-/// The parts of a proof that opens both commitments.
+/// The parts of a proof that opens a list of claims.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProofParts {
-    /// Of the weights alone.
-    pub weights: CodeOpening,
-    /// Of the activations alone.
-    pub activations: CodeOpening,
-    /// Sumcheck that takes both claims to one point, over the index in the longer of the folded columns, least significant bit
-    /// first.
-    pub join_rounds: Vec<Round>,
-    /// Sumcheck over the same index for the sum of both, least significant bit first, down to the final message.
+    /// Of every claim alone, in their order.
+    pub codes: Vec<CodeOpening>,
+    /// The values of every folded column at the points of all other claims: by point, then by column.
+    pub cross_values: Vec<SecureField>,
+    /// Sumcheck over the index in the longest of the folded columns for the sum of all, least significant bit first, down to the
+    /// final message.
     pub fold_rounds: Vec<Round>,
     /// Roots of the folded oracles.
     pub roots: Vec<Digest>,
@@ -89,13 +84,3 @@ pub struct ProofParts {
 
 impl Bound for LeafOpening {}
 impl Bound for OracleOpening {}
-
-impl ProofParts {
-    /// The parts of the proof that belong to one commitment alone, in the order of the transcript.
-    pub const fn codes(&self) -> [(CommitmentName, &CodeOpening); 2] {
-        [
-            (CommitmentName::Weights, &self.weights),
-            (CommitmentName::Activations, &self.activations),
-        ]
-    }
-}

@@ -6,6 +6,9 @@ use super::policy::OpeningPolicy;
 use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, SECURE};
 use crate::policy::ACTIVATION_COLUMNS;
 
+/// Claims of an opening: on the weights, and on the activations.
+const CLAIMS: usize = 2;
+
 /// The most bytes of an opening of all or some of a model's weights, and of at most so many cells of activations.
 pub fn most_bytes(weights: &CommitmentParams, cells: u128) -> u128 {
     let tiles = usize::try_from(cells >> TILE_AREA_LOG).unwrap_or(usize::MAX);
@@ -17,20 +20,21 @@ pub fn most_bytes(weights: &CommitmentParams, cells: u128) -> u128 {
     let codes =
         code(queries, weights, weights.columns(), weights.log_tiles()) + code(queries, &most, columns, log_bands);
 
-    let long = lift::longer(weights, &most);
+    let long = lift::longest([weights, &most]).unwrap_or(most);
     // One value of a leaf is known at least.
     let sent = LIST + SECURE * (queries as u128) * ((1 << FOLD_LOG) - 1);
     let oracles = long.oracles().map(|variables| {
         let depth = variables + long.log_blowup - FOLD_LOG;
         DIGEST + sent + path(queries, depth)
     });
-    let folds = 2 * rounds(long.log_folded().into()) + 2 * LIST + oracles.sum::<u128>();
-    codes + folds + LIST + (SECURE << FINAL_LOG) + 8
+    let folds = rounds(long.log_folded().into()) + 2 * LIST + oracles.sum::<u128>();
+    let cross_values = LIST + SECURE * super::verify::cross(CLAIMS).count() as u128;
+    LIST + codes + cross_values + folds + LIST + (SECURE << FINAL_LOG) + 8
 }
 
 /// The most bytes of what an opening has of one commitment alone, if it has so many columns and rounds of bands.
 fn code(queries: usize, params: &CommitmentParams, columns: usize, log_bands: u32) -> u128 {
     let values = BASE * (queries * columns * FIBRE) as u128;
     let rows = LIST + values + path(queries, params.log_leaves());
-    rounds(log_bands.into()) + 2 * SECURE + rows
+    rounds(log_bands.into()) + SECURE + rows
 }

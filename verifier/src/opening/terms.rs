@@ -11,18 +11,19 @@ use crate::term::Term;
 /// `n = 2^(mu + log_blowup)`:
 /// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `grind_bits` bits of
 ///   work: `queries log2(2 / (1 + rho)) + grind_bits`;
-/// - folds: `mu` folds of codes of length at most `n`, the first fold of the shorter code, and the sum of both: `n / |K|` each;
-/// - sumchecks: degree 2, so `2 / |K|` per round, and `1 / |K|` each for the claims that are joined and the values that are
-///   added;
-/// - column batch of either commitment: combining `G'` columns with an eq tensor, `log2(G')` times the length of its own code.
+/// - folds: each `1 / |K|` times the length of the word that it leaves, `n / 2 + n / 4 + ..`, which is less than `n`; half the length of
+///   every other code for its first fold; and for the sum of all, a curve of degree `claims - 1` of words of length `n / 2`, so much
+///   each (docs/security.md, lemma 28);
+/// - sumchecks: degree 2, so `2 / |K|` per round, and `(claims - 1) / |K|` each for the sum of the columns and of the claims on it;
+/// - column batch of every commitment: combining `G'` columns with an eq tensor, `log2(G')` times half the length of its own code, because every
+///   column is folded once before.
 ///
-/// A list that no proof opens has no security.
+/// A list without claims has no proof, and so no security.
 pub fn terms(opened: &[(CommitmentName, OpenedColumns)]) -> Vec<Term> {
-    let [(CommitmentName::Weights, weights), (CommitmentName::Activations, activations)] = opened else {
-        let names: Vec<_> = opened.iter().map(|(name, _)| name).collect();
-        return vec![Term::certain("opening: claims", format!("no proof opens {names:?}"))];
+    let Some(long) = lift::longest(opened.iter().map(|(_, columns)| &columns.params)) else {
+        return vec![Term::certain("opening: claims", "no claim is opened".to_owned())];
     };
-    let long = lift::longer(&weights.params, &activations.params);
+    let more = opened.len() as u32 - 1;
     let policy = OpeningPolicy::at_rate(long.log_blowup);
     let rate = (-f64::from(long.log_blowup)).exp2();
     let queries = Term {
@@ -34,24 +35,31 @@ pub fn terms(opened: &[(CommitmentName, OpenedColumns)]) -> Vec<Term> {
         bits: policy.queries as f64 * (2.0 / (1.0 + rate)).log2() + f64::from(policy.grind_bits),
     };
     let n = |log_codeword: u32| f64::from(log_codeword).exp2();
-    let (folds, log_n) = (long.log_message + 2, long.log_codeword());
-    let bands = weights.log_bands() + activations.log_bands();
-    let rounds = bands + 2 * long.log_folded() - long.log_final().min(long.log_folded());
+    let log_n = long.log_codeword();
+    // First folds of all codes but the one that is folded on, which is one of the longest.
+    let mut first: Vec<u32> = opened.iter().map(|(_, columns)| columns.log_codeword() - 1).collect();
+    first.sort_unstable();
+    first.pop();
+    let shorter = vec![log_n - 1; more as usize];
+    let lengths = [&[log_n], &shorter[..], &first].concat();
+    let bands = opened.iter().map(|(_, columns)| columns.log_bands()).sum::<u32>();
+    let rounds = bands + long.log_folded() - long.log_final().min(long.log_folded());
+    let sums = 2 * more;
     let mut terms = vec![
         queries,
         Term::algebraic(
             "opening: folds",
-            format!("{folds} x 2^{log_n} / |K|"),
-            f64::from(folds) * n(log_n),
+            format!("({}) / |K|", powers(&lengths)),
+            lengths.iter().map(|log| n(*log)).sum(),
         ),
         Term::algebraic(
             "opening: sumchecks",
-            format!("(2 x {rounds} rounds + 2) / |K|"),
-            2.0 * f64::from(rounds) + 2.0,
+            format!("(2 x {rounds} rounds + {sums}) / |K|"),
+            2.0 * f64::from(rounds) + f64::from(sums),
         ),
     ];
     for (name, columns) in opened {
-        let (log_columns, log_n) = (columns.log_columns(), columns.log_codeword());
+        let (log_columns, log_n) = (columns.log_columns(), columns.log_codeword() - 1);
         if log_columns > 0 {
             terms.push(Term::algebraic(
                 format!("opening: column batch of the {name}"),
@@ -61,4 +69,10 @@ pub fn terms(opened: &[(CommitmentName, OpenedColumns)]) -> Vec<Term> {
         }
     }
     terms
+}
+
+/// A sum of powers of two, for people.
+fn powers(logs: &[u32]) -> String {
+    let powers: Vec<String> = logs.iter().map(|log| format!("2^{log}")).collect();
+    powers.join(" + ")
 }

@@ -138,8 +138,8 @@ fn queries_have_their_bits_at_every_rate() {
     }
 }
 
-/// Terms of an opening worked out by hand: folds of the longer code, whichever it is, two more for the other one and the sum,
-/// and the columns of each in its own code.
+/// Terms of an opening worked out by hand: folds of the longer code, whichever it is, the first one of the other and the sum, all by
+/// the length that they leave, and the columns of each in half its own code.
 #[test]
 fn an_opening_counts_the_longer_code_once() {
     let of = |tiles: usize, log_message: u32| params(tiles, log_message, 2).all();
@@ -149,50 +149,40 @@ fn an_opening_counts_the_longer_code_once() {
         let terms = terms_of(a, b);
         let expected = |numerator: f64| FIELD_BITS - numerator.log2();
         let bits: Vec<f64> = terms.iter().map(|term| term.bits).collect();
-        // Rounds: 8 and 6 of bands, 14 that join, 6 down to 2^8 values.
-        let own = [expected(5.0 * 131_072.0), expected(6.0 * 16_384.0)];
-        assert_eq!(bits[1..3], [expected(17.0 * 131_072.0), expected(2.0 * 34.0 + 2.0)]);
+        // Rounds: 8 and 6 of bands, 6 down to 2^8 values.
+        let own = [expected(5.0 * 65_536.0), expected(6.0 * 8_192.0)];
+        let folds = 131_072.0 + 65_536.0 + 8_192.0;
+        assert_eq!(bits[1..3], [expected(folds), expected(2.0 * 20.0 + 2.0)]);
         assert!(bits[3..] == own || bits[3..] == [own[1], own[0]], "{terms:?}");
     }
 }
 
-/// A claim on nothing but zeros, of a commitment with this name.
-fn claim_on(name: CommitmentName) -> Claim<'static> {
-    let params = params(1, 12, 2);
-    Claim {
-        commitment: Commitment {
-            name,
-            params,
-            root: [0; 32],
-        },
-        columns: params.all(),
-        point: &[],
-        gamma: &[],
-        value: Default::default(),
+/// Every claim more is a first fold of its code, a degree of the curve that adds the columns, and one of that which adds the claims.
+#[test]
+fn every_claim_of_an_opening_counts() {
+    let own = |claims: usize| {
+        let opened = vec![(CommitmentName::Activations, params(224, 15, 2).all()); claims];
+        terms(&opened).iter().map(|term| term.bits).collect::<Vec<f64>>()
+    };
+    let expected = |numerator: f64| FIELD_BITS - numerator.log2();
+    for (claims, folds, sumchecks) in [(1, 2.0, 28.0), (2, 4.0, 46.0), (4, 8.0, 82.0)] {
+        let bits = own(claims);
+        assert_eq!(
+            bits[1..3],
+            [expected(folds * 65_536.0), expected(sumchecks)],
+            "{claims} claims"
+        );
+        assert_eq!(bits.len(), 3 + claims);
     }
 }
 
-/// Lists of claims that no proof has places for are refused before anything is absorbed, and have no security.
+/// A list without claims is refused before anything is absorbed, and has no security.
 #[test]
-fn other_lists_of_claims_are_refused() {
-    use CommitmentName::{Activations, Weights};
-    for names in [
-        &[][..],
-        &[Weights],
-        &[Activations],
-        &[Activations, Weights],
-        &[Weights, Weights],
-        &[Weights, Activations, Activations],
-    ] {
-        let claims: Vec<Claim<'_>> = names.iter().map(|name| claim_on(*name)).collect();
-        let mut transcript = Transcript::new("lists");
-        let refused = verify(&claims, Unread::of(&OpeningProof::default()), &mut transcript);
-        let expected = OpeningError::Claims { claims: names.to_vec() };
-        assert_eq!(refused, Err(expected));
-        let next = |mut transcript: Transcript| transcript.challenge("next");
-        assert_eq!(next(transcript), next(Transcript::new("lists")));
-        let opened: Vec<_> = names.iter().map(|name| (*name, params(1, 12, 2).all())).collect();
-        let bits: Vec<f64> = terms(&opened).iter().map(|term| term.bits).collect();
-        assert_eq!(bits, [0.0]);
-    }
+fn a_list_without_claims_is_refused() {
+    let mut transcript = Transcript::new("lists");
+    let refused = verify(&[], Unread::of(&OpeningProof::default()), &mut transcript);
+    assert_eq!(refused, Err(OpeningError::NoClaims));
+    assert_eq!(transcript.challenge("next"), Transcript::new("lists").challenge("next"));
+    let bits: Vec<f64> = terms(&[]).iter().map(|term| term.bits).collect();
+    assert_eq!(bits, [0.0]);
 }

@@ -1,5 +1,7 @@
 //! Verification of an opening (docs/protocol.md, section 10).
 
+use std::iter::successors;
+
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -7,42 +9,47 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, eval_padded};
 use tessera_circuits::scalar::Scalar as _;
 
-use super::claim::{Claim, Commitment, PLACES};
+use super::claim::{Claim, Commitment};
 use super::error::{length, OpeningError, TreeName};
 use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree};
 use super::params::{CommitmentParams, Layout, FIBRE, FOLD_LOG};
 use super::policy::OpeningPolicy;
 use super::proof::{unread, CodeOpening, LeafOpening, OpeningProof, OracleOpening, ProofParts};
 use super::{circle, lift};
-use crate::labels::{
-    BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, JOIN, JOINED_VALUES, JOIN_ROUND, OPENING_GRIND, ORACLE,
-};
+use crate::labels::{BAND_ROUND, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_GRIND, ORACLE, SUM};
 use crate::message::Unread;
 use crate::suite::{Digest, Suite};
 use crate::sumcheck::{round_value, SumcheckClaim};
 use crate::transcript::Transcript;
 
-/// Absorbs what is claimed of a commitment and under which rules; the first step of both sides. Coefficients are not absorbed: they
-/// follow from what is absorbed already (docs/security.md, lemma 23).
-pub fn absorb_claim(transcript: &mut Transcript, policy: &OpeningPolicy, claim: &Claim<'_>) {
-    let Commitment { params, root, .. } = &claim.commitment;
-    let [first, tiles, log_band] = claim.columns.words();
-    transcript.words(
-        "opening parameters",
-        &[
-            params.tiles as u32,
-            params.log_message,
-            params.log_blowup,
-            policy.queries as u32,
-            policy.grind_bits,
-            first,
-            tiles,
-            log_band,
-        ],
-    );
-    transcript.bytes("opening root", root);
-    transcript.message("opening point", claim.point);
-    transcript.message("opening value", &[claim.value]);
+/// Absorbs what is claimed of the commitments and under which rules; the first step of both sides. Coefficients are not absorbed:
+/// they follow from what is absorbed already (docs/security.md, lemma 23).
+pub fn absorb_claims<'a>(
+    transcript: &mut Transcript,
+    policy: &OpeningPolicy,
+    claims: impl ExactSizeIterator<Item = &'a Claim<'a>>,
+) {
+    transcript.words("opening claims", &[claims.len() as u32]);
+    for claim in claims {
+        let Commitment { params, root, .. } = &claim.commitment;
+        let [first, tiles, log_band] = claim.columns.words();
+        transcript.words(
+            "opening parameters",
+            &[
+                params.tiles as u32,
+                params.log_message,
+                params.log_blowup,
+                policy.queries as u32,
+                policy.grind_bits,
+                first,
+                tiles,
+                log_band,
+            ],
+        );
+        transcript.bytes("opening root", root);
+        transcript.message("opening point", claim.point);
+        transcript.message("opening value", &[claim.value]);
+    }
 }
 
 /// Draws the distinct fibres of the longer code to open, in increasing order.
@@ -56,7 +63,8 @@ pub fn draw_leaves(transcript: &mut Transcript, long: &CommitmentParams, policy:
 /// A value that the next oracle must hold at an index.
 type Expected = (usize, SecureField);
 
-/// Checks that a proof opens a list of claims: one on the weights, then one on the activations. A proof has no place for others.
+/// Checks that a proof opens a list of claims. Every claim has a share in the conversation of its own and rows of its own, and no
+/// claim is about more than what was committed to before its point was drawn: that is the caller's part.
 pub fn verify(
     claims: &[Claim<'_>],
     proof: Unread<'_, OpeningProof>,
@@ -74,60 +82,42 @@ pub fn verify_under(
     transcript: &mut Transcript,
 ) -> Result<(), OpeningError> {
     policy.check()?;
-    let claims = check_list(claims)?;
     let long = check_codes(claims)?;
     for claim in claims {
         check_claim(claim)?;
     }
-    for claim in claims {
-        absorb_claim(transcript, policy, claim);
-    }
+    absorb_claims(transcript, policy, claims.iter());
     let proof = unread(proof);
-    let [weights, activations] = claims;
-    let codes = [proof.part(|p| &p.weights), proof.part(|p| &p.activations)];
-    let ends = [
-        band_sumcheck(weights, codes[0], transcript)?,
-        band_sumcheck(activations, codes[1], transcript)?,
-    ];
-    let joined = join_sumcheck(&long, &ends, proof, transcript)?;
-    let folds = fold_sumcheck(&long, &joined, proof, transcript)?;
+    let said = exactly("openings of claims", proof.part(|p| &p.codes), claims.len())?;
+    let codes = || claims.iter().zip(said.each());
+    let ends = codes().map(|(claim, own)| band_sumcheck(claim, own, transcript));
+    let ends = ends.collect::<Result<Vec<End>, OpeningError>>()?;
+    let sum = add_claims(&long, &ends, proof, transcript)?;
+    let folds = fold_sumcheck(&long, &sum, proof, transcript)?;
 
     let bits = policy.grind_bits;
     let nonce = proof.part(|p| &p.nonce);
     transcript.receive_grind(OPENING_GRIND, bits, nonce, |nonce| OpeningError::Grind { bits, nonce })?;
     let positions = draw_leaves(transcript, &long, policy);
     let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
-    let scales = [SecureField::one(), joined.iota];
-    for (((claim, own), end), scale) in claims.iter().zip(codes).zip(&ends).zip(scales) {
-        add_rows(transcript.suite(), &mut expected, &long, scale, claim, own, end)?;
+    for (((claim, own), end), scale) in codes().zip(&ends).zip(&sum.combined.scales) {
+        add_rows(transcript.suite(), &mut expected, &long, *scale, claim, own, end)?;
     }
     check_oracles(transcript.suite(), &long, &folds, expected, proof)
 }
 
-/// The claims that a proof has places for, or an error.
-fn check_list<'c, 'a>(claims: &'c [Claim<'a>]) -> Result<&'c [Claim<'a>; 2], OpeningError> {
-    let names = claims.iter().map(|claim| claim.commitment.name);
-    match <&[Claim<'_>; 2]>::try_from(claims) {
-        Ok(claims) if names.clone().eq(PLACES) => Ok(claims),
-        _ => Err(OpeningError::Claims {
-            claims: names.collect(),
-        }),
-    }
-}
-
-/// Checks that both codes are ones that can be opened together, and returns that of the sum.
-fn check_codes([weights, activations]: &[Claim<'_>; 2]) -> Result<CommitmentParams, OpeningError> {
-    for claim in [weights, activations] {
+/// Checks that all codes are ones that can be opened together, and returns that of the sum.
+fn check_codes(claims: &[Claim<'_>]) -> Result<CommitmentParams, OpeningError> {
+    let codes = || claims.iter().map(|claim| &claim.commitment.params);
+    let long = lift::longest(codes()).ok_or(OpeningError::NoClaims)?;
+    for claim in claims {
         claim.commitment.params.check()?;
         claim.columns.check()?;
     }
-    let (weights, activations) = (&weights.commitment.params, &activations.commitment.params);
-    match weights.log_blowup == activations.log_blowup {
-        true => Ok(lift::longer(weights, activations)),
-        false => Err(OpeningError::Rates {
-            weights: weights.log_blowup,
-            activations: activations.log_blowup,
-        }),
+    let rates = || codes().map(|params| params.log_blowup);
+    match rates().zip(rates().skip(1)).find(|(first, other)| first != other) {
+        Some((first, other)) => Err(OpeningError::Rates { first, other }),
+        None => Ok(long),
     }
 }
 
@@ -193,43 +183,64 @@ fn band_sumcheck(
     })
 }
 
-/// Where both claims are joined.
-struct Joined {
-    point: Vec<SecureField>,
-    /// The values of both combined columns there.
-    values: [SecureField; 2],
-    /// The challenge that adds the columns.
-    iota: SecureField,
+/// The claims as claims on one column, the sum of all combined columns.
+pub struct Combined {
+    /// What every column is multiplied with in the sum: powers of a challenge.
+    pub scales: Vec<SecureField>,
+    /// Where the sum is claimed, and the weight of each place: powers of another challenge.
+    pub points: Vec<(SecureField, Vec<SecureField>)>,
 }
 
-/// Step 3: takes both claims to one point.
-fn join_sumcheck(
+/// The pairs of a list of `claims` claims that have a cross value, in order: the claim whose point it is, and the claim whose column
+/// is evaluated there.
+pub fn cross(claims: usize) -> impl Iterator<Item = (usize, usize)> {
+    let pairs = (0..claims).flat_map(move |point| (0..claims).map(move |column| (point, column)));
+    pairs.filter(|(point, column)| point != column)
+}
+
+impl Combined {
+    /// Draws what the columns and then the claims on their sum are added with. All values of columns at points are absorbed.
+    pub fn draw(points: Vec<Vec<SecureField>>, transcript: &mut Transcript) -> Self {
+        let [iota, theta] = SUM.map(|label| transcript.challenge(label));
+        let powers = |x: SecureField| successors(Some(SecureField::one()), move |power| Some(*power * x));
+        let scales = powers(iota).take(points.len()).collect();
+        let points = powers(theta).zip(points).collect();
+        Self { scales, points }
+    }
+}
+
+/// The claim on the sum of all columns.
+struct Sum {
+    combined: Combined,
+    value: SecureField,
+}
+
+/// Step 3: with the values of every column at the points of the other claims, all claims become claims on the sum of the columns.
+/// The points are extended to the variables of the longest column.
+fn add_claims(
     long: &CommitmentParams,
-    [weights, activations]: &[End; 2],
+    ends: &[End],
     proof: Unread<'_, ProofParts>,
     transcript: &mut Transcript,
-) -> Result<Joined, OpeningError> {
-    let beta = transcript.challenge(JOIN);
-    let rounds = exactly(
-        "join sumcheck",
-        proof.part(|p| &p.join_rounds),
-        long.log_folded() as usize,
-    )?;
-    let claim = SumcheckClaim::new(weights.value + activations.value * beta);
-    let SumcheckClaim { mut point, value } = claim.rounds(JOIN_ROUND, rounds, transcript)?;
-    // The least significant variable was bound first.
-    point.reverse();
-    let said = [
-        proof.part(|p| &p.weights.joined_value),
-        proof.part(|p| &p.activations.joined_value),
-    ];
-    let (values, iota) = JOINED_VALUES.receive_both(said, transcript)?;
-    let [of_weights, of_activations] =
-        lift::extend([&weights.point, &activations.point]).map(|own| SecureField::eq_eval(&own, &point));
-    match values[0] * of_weights + values[1] * (beta * of_activations) == value {
-        true => Ok(Joined { point, values, iota }),
-        false => Err(OpeningError::JoinClaim),
+) -> Result<Sum, OpeningError> {
+    let pairs = cross(ends.len());
+    let said = exactly("cross values", proof.part(|p| &p.cross_values), pairs.count())?;
+    let mut said = transcript.receive(CROSS_VALUES, said)?.iter();
+    let points = ends
+        .iter()
+        .map(|end| lift::extend(end.point.clone(), long.log_folded()));
+    let combined = Combined::draw(points.collect(), transcript);
+    let mut value = SecureField::zero();
+    for (point, (weight, _)) in combined.points.iter().enumerate() {
+        for (column, (scale, end)) in combined.scales.iter().zip(ends).enumerate() {
+            let own = match point == column {
+                true => Some(&end.value),
+                false => said.next(),
+            };
+            value += *weight * *scale * own.copied().unwrap_or_default();
+        }
     }
+    Ok(Sum { combined, value })
 }
 
 /// What is known of the folded oracles before they are opened.
@@ -240,10 +251,10 @@ struct Folds<'a> {
     final_message: &'a [SecureField],
 }
 
-/// Step 4, interactive part: the sumcheck for `v~(point)` and the commitments to the folded oracles.
+/// Step 4, interactive part: the sumcheck for the sum of the columns and the commitments to the folded oracles.
 fn fold_sumcheck<'a>(
     long: &CommitmentParams,
-    joined: &Joined,
+    sum: &Sum,
     proof: Unread<'a, ProofParts>,
     transcript: &mut Transcript,
 ) -> Result<Folds<'a>, OpeningError> {
@@ -253,7 +264,7 @@ fn fold_sumcheck<'a>(
     let oracles = long.oracles().count();
     let mut said = exactly("roots of folded oracles", proof.part(|p| &p.roots), oracles)?.each();
 
-    let mut end = SumcheckClaim::new(joined.values[0] + joined.values[1] * joined.iota);
+    let mut end = SumcheckClaim::new(sum.value);
     let mut due = long.oracles().peekable();
     let mut roots = Vec::with_capacity(oracles);
     for left in (last..=variables).rev() {
@@ -270,16 +281,16 @@ fn fold_sumcheck<'a>(
     let final_message = transcript.receive(FINAL_MESSAGE, said)?;
 
     // The challenges have bound the last coordinates, from the last one on.
-    let (rest, bound) = joined
-        .point
-        .split_at_checked(last as usize)
-        .unwrap_or((&joined.point, &[]));
     let SumcheckClaim {
         point: challenges,
         value,
     } = end;
-    let of_bound = SecureField::eq_eval(&challenges.iter().rev().copied().collect::<Vec<_>>(), bound);
-    match eval_padded(final_message, rest) * of_bound == value {
+    let folded: Vec<SecureField> = challenges.iter().rev().copied().collect();
+    let left = sum.combined.points.iter().map(|(weight, point)| {
+        let (rest, bound) = point.split_at_checked(last as usize).unwrap_or((point, &[]));
+        *weight * SecureField::eq_eval(&folded, bound) * eval_padded(final_message, rest)
+    });
+    match left.fold(SecureField::zero(), |a, b| a + b) == value {
         true => Ok(Folds {
             challenges,
             roots,

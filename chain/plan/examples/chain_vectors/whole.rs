@@ -16,7 +16,7 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, MATMULS, OPERANDS, POINTS};
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::parts::{
-    longer, parts_of, proof_of, CodeOpening, Layout, LeafOpening, OpeningPolicy, OracleOpening, ProofParts, FIBRE,
+    longest, parts_of, proof_of, CodeOpening, Layout, LeafOpening, OpeningPolicy, OracleOpening, ProofParts, FIBRE,
 };
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError, TreeName};
 use tessera_verifier::policy::LOOKUP_GRIND_BITS;
@@ -217,8 +217,8 @@ const CODES: [&str; 2] = ["weights", "activations"];
 
 impl Opened<'_> {
     fn long(&self) -> CommitmentParams {
-        let [weights, activations] = self.claims;
-        longer(&weights.commitment.params, &activations.commitment.params)
+        let codes = self.claims.iter().map(|own| &own.commitment.params);
+        longest(codes).expect("two codes")
     }
 
     /// Policy and parameters, then what is claimed, then the proof.
@@ -246,13 +246,11 @@ impl Opened<'_> {
             data.elements(&format!("point of the {name}"), own.point);
             data.elements(&format!("value of the {name}"), &[own.value]);
         }
-        for ((_, own), name) in proof.codes().into_iter().zip(CODES) {
+        for (own, name) in proof.codes.iter().zip(CODES) {
             data.elements(&format!("band rounds of the {name}"), own.band_rounds.as_flattened());
             data.elements(&format!("band value of the {name}"), &[own.band_value]);
         }
-        data.elements("join rounds", proof.join_rounds.as_flattened());
-        data.elements("joined value of the weights", &[proof.weights.joined_value]);
-        data.elements("joined value of the activations", &[proof.activations.joined_value]);
+        data.elements("cross values", &proof.cross_values);
         for (i, round) in proof.fold_rounds.iter().enumerate() {
             if let (0, Some(root)) = (i % 3, proof.roots.get(i / 3)) {
                 data.put(&format!("root of oracle {}", i / 3), root);
@@ -261,7 +259,7 @@ impl Opened<'_> {
         }
         data.elements("last message", &proof.final_message);
         data.put("nonce", &proof.nonce.to_be_bytes());
-        for (((_, own), name), claim) in proof.codes().into_iter().zip(CODES).zip(self.claims) {
+        for ((own, name), claim) in proof.codes.iter().zip(CODES).zip(self.claims) {
             // In two parts, as a sender may send them.
             let row = FIBRE * claim.commitment.params.columns();
             let (first, second) = own.rows.values.split_at(own.rows.values.len() / row / 2 * row);
@@ -315,16 +313,13 @@ impl Opened<'_> {
             })
         };
         let claims = [claim(&self.claims[0])?, claim(&self.claims[1])?];
-        let mut codes = [CodeOpening::default(), CodeOpening::default()];
+        let mut codes = vec![CodeOpening::default(); 2];
         for (own, claim) in codes.iter_mut().zip(self.claims) {
             own.band_rounds = rounds(&mut data, claim.columns.log_bands())?;
             own.band_value = *data.raw_elements(1)?.first()?;
         }
         let long = self.long();
-        let join_rounds = rounds(&mut data, long.log_folded())?;
-        for own in &mut codes {
-            own.joined_value = *data.raw_elements(1)?.first()?;
-        }
+        let cross_values = data.raw_elements(2)?;
         let (mut roots, mut fold_rounds) = (Vec::new(), Vec::new());
         for i in 0..long.log_folded() - long.log_final() {
             if i % 3 == 0 {
@@ -353,11 +348,9 @@ impl Opened<'_> {
         };
         let oracles = roots.iter().map(&mut oracle).collect::<Option<_>>()?;
         let again = data.raw_elements(1 << long.log_final())?;
-        let [weights, activations] = codes;
         let proof = ProofParts {
-            weights,
-            activations,
-            join_rounds,
+            codes,
+            cross_values,
             fold_rounds,
             roots,
             final_message,
@@ -402,8 +395,8 @@ impl Opened<'_> {
         for at in 0..4 {
             let mut other = proof.clone();
             match at {
-                0 => other.weights.rows.values.extend([BaseField::from_u32_unchecked(7); 2]),
-                1 => other.activations.rows.path.push(random.digest()),
+                0 => other.codes[0].rows.values.extend([BaseField::from_u32_unchecked(7); 2]),
+                1 => other.codes[1].rows.path.push(random.digest()),
                 2 => other.oracles[0].values.push(random.element()),
                 _ => drop(other.oracles[0].path.pop()),
             }
@@ -419,9 +412,8 @@ impl Opened<'_> {
                 "other rows of the activations",
                 "values of oracle 0",
                 "band value of the weights",
-                "joined value of the activations",
+                "cross values",
                 "last message",
-                "join rounds",
             ] {
                 let place = data.part(name).start;
                 let mut other = data.bytes.clone();
@@ -430,8 +422,8 @@ impl Opened<'_> {
             }
         }
         let mut swapped = proof.clone();
-        std::mem::swap(&mut swapped.weights.joined_value, &mut swapped.activations.joined_value);
-        self.changed("joined values swapped", &data.bytes, &self.calldata(&swapped).bytes);
+        swapped.cross_values.swap(0, 1);
+        self.changed("cross values swapped", &data.bytes, &self.calldata(&swapped).bytes);
         let mut swapped = proof.clone();
         swapped.oracles[0].values.swap(0, 1);
         self.changed(
@@ -482,8 +474,7 @@ fn rounds(data: &mut Reader<'_>, count: u32) -> Option<Vec<[K; 2]>> {
 fn reason(error: &OpeningError) -> &'static str {
     match error {
         // Who calls the contract looks at the ends of the band sumchecks, when all is said.
-        OpeningError::BandClaim { .. } => "end of the band sumcheck|end of the join sumcheck",
-        OpeningError::JoinClaim => "end of the join sumcheck",
+        OpeningError::BandClaim { .. } => "end of the band sumcheck|end of the folding sumcheck",
         OpeningError::FoldClaim => "end of the folding sumcheck",
         OpeningError::Grind { .. } => "work",
         OpeningError::OpenedValues {

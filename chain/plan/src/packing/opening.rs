@@ -3,7 +3,7 @@
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::labels::{BAND_ROUND, EVALUATION};
-use tessera_verifier::opening::parts::{absorb_claim, parts_of, OpeningPolicy, FIBRE, FOLD_LOG};
+use tessera_verifier::opening::parts::{absorb_claims, parts_of, OpeningPolicy, FIBRE, FOLD_LOG};
 use tessera_verifier::opening::{Claim, OpeningProof};
 use tessera_verifier::transcript::Transcript;
 
@@ -19,25 +19,25 @@ const FOLDS: usize = FOLD_LOG as usize;
 pub fn band_ends(claims: &[Claim<'_>; 2], proof: &OpeningProof, transcript: &mut Transcript) -> [Vec<SecureField>; 2] {
     let [weights, _] = claims;
     let policy = OpeningPolicy::at_rate(weights.commitment.params.log_blowup);
-    claims.iter().for_each(|own| absorb_claim(transcript, &policy, own));
-    parts_of(proof).codes().map(|(_, own)| {
+    absorb_claims(transcript, &policy, claims.iter());
+    let mut ends: [Vec<SecureField>; 2] = Default::default();
+    for (own, end) in parts_of(proof).codes.iter().zip(&mut ends) {
         let rounds = own.band_rounds.iter();
-        let end = rounds.map(|round| BAND_ROUND.send(round, transcript)).collect();
+        end.extend(rounds.map(|round| BAND_ROUND.send(round, transcript)));
         transcript.send(EVALUATION, &own.band_value);
-        end
-    })
+    }
+    ends
 }
 
 /// The proof as contracts are sent it. `columns` are the numbers of columns of both commitments.
 pub fn opening(proof: &OpeningProof, columns: [usize; 2]) -> Part {
     let own = parts_of(proof);
     let mut bytes = Bytes::default();
-    for (_, code) in own.codes() {
+    for code in &own.codes {
         bytes.elements(code.band_rounds.as_flattened());
         bytes.elements(&[code.band_value]);
     }
-    bytes.elements(own.join_rounds.as_flattened());
-    bytes.elements(&[own.weights.joined_value, own.activations.joined_value]);
+    bytes.elements(&own.cross_values);
     for (i, round) in own.fold_rounds.iter().enumerate() {
         // The root of an oracle comes before its folds.
         if i % FOLDS == 0 {
@@ -49,7 +49,7 @@ pub fn opening(proof: &OpeningProof, columns: [usize; 2]) -> Part {
     bytes.0.extend(own.nonce.to_be_bytes());
     // Rows, as many as a stage takes, then the path of all.
     let mut stages = Vec::new();
-    for ((_, code), columns) in own.codes().into_iter().zip(columns) {
+    for (code, columns) in own.codes.iter().zip(columns) {
         let row = (columns * FIBRE).max(1);
         for rows in code.rows.values.chunks(row * (ROWS / 4 / row).max(1)) {
             let mut bytes = Bytes::default();

@@ -1,5 +1,5 @@
-//! A sumcheck over a combined column: `sum_z message(z) eq(point, z)`, least significant variable first. The table
-//! of `eq` is never made: with the variables bound so far it is a factor, in the round's variable a line, and in the others
+//! A sumcheck over a sum of combined columns: `sum_z message(z) sum_i weight_i eq(point_i, z)`, least significant variable first. No
+//! table of an `eq` is ever made: with the variables bound so far it is a factor, in the round's variable a line, and in the others
 //! the product of two short tables (Gruen, "Some improvements for the PIOP for ZeroCheck", 2024).
 
 use std::simd::u32x16;
@@ -22,58 +22,34 @@ const TASK: usize = 1 << 13;
 /// Elements of a vector of words.
 const QUAD: usize = 4;
 
-/// A table of elements, of its own or of somebody else.
-enum Values<'a> {
-    Lent(&'a [SecureField]),
-    Own(Table<SecureField>),
+/// What is left of a claim `sum_z message(z) sum_i weight_i eq(point_i, z)` after some rounds.
+pub struct Message {
+    values: Table<SecureField>,
+    /// The coordinates of the variables that are left, and the weight with `eq` in the variables that are bound.
+    points: Vec<(SecureField, Vec<SecureField>)>,
 }
 
-/// What is left of a claim `sum_z message(z) eq(point, z)` after some rounds. A message of fewer variables than the point is
-/// lifted: it does not depend on the last ones.
-pub struct Message<'a> {
-    values: Values<'a>,
-    /// The coordinates of the variables that are left.
-    point: Vec<SecureField>,
-    /// `eq` in the variables that are bound.
-    factor: SecureField,
-}
-
-impl<'a> Message<'a> {
+impl Message {
     /// # Panics
-    /// If the message has more variables than the point.
-    pub fn new(values: Table<SecureField>, point: Vec<SecureField>) -> Self {
-        Self::of(Values::Own(values), point)
-    }
-
-    /// A message that stays as it is: rounds make tables of their own.
-    ///
-    /// # Panics
-    /// If the message has more variables than the point.
-    pub fn lent(values: &'a [SecureField], point: Vec<SecureField>) -> Self {
-        Self::of(Values::Lent(values), point)
-    }
-
-    fn of(values: Values<'a>, point: Vec<SecureField>) -> Self {
-        let message = Self {
-            values,
-            point,
-            factor: SecureField::one(),
-        };
-        assert!(message.variables() <= message.point.len(), "values of a message");
+    /// If a point has not as many coordinates as the message has variables.
+    pub fn new(values: Table<SecureField>, points: Vec<(SecureField, Vec<SecureField>)>) -> Self {
+        let message = Self { values, points };
+        let variables = message.variables();
+        assert!(
+            message.points.iter().all(|(_, point)| point.len() == variables),
+            "a point of a message"
+        );
         message
     }
 
-    /// The message in the variables that are left and that it depends on.
+    /// The message in the variables that are left.
     pub fn values(&self) -> &[SecureField] {
-        match &self.values {
-            Values::Lent(values) => values,
-            Values::Own(values) => values,
-        }
+        &self.values
     }
 
-    /// Number of variables that are left and that the message depends on.
+    /// Number of variables that are left.
     fn variables(&self) -> usize {
-        self.values().len().ilog2() as usize
+        self.values.len().ilog2() as usize
     }
 
     /// `[s(0), s(2)]` of the sum as a polynomial in the least significant variable.
@@ -81,15 +57,14 @@ impl<'a> Message<'a> {
     /// # Panics
     /// If no variable is left.
     pub fn round(&self) -> Round {
-        let (&p, others) = self.point.split_last().expect("a variable");
-        let [at_0, at_1] = match self.variables() <= others.len() {
-            // The same whatever the variable is.
-            true => [evaluate(self.values(), &others[..self.variables()]); 2],
-            false => halves(self.values(), others),
-        };
-        // The line of `eq` at 0 is 1 - p and at 1 it is p.
-        let (eq_0, eq_2) = (SecureField::one() - p, p + p + p - SecureField::one());
-        [self.factor * eq_0 * at_0, self.factor * eq_2 * (at_1 + at_1 - at_0)]
+        let rounds = self.points.iter().map(|(weight, point)| {
+            let (&p, others) = point.split_last().expect("a variable");
+            let [at_0, at_1] = halves(&self.values, others);
+            // The line of `eq` at 0 is 1 - p and at 1 it is p.
+            let (eq_0, eq_2) = (SecureField::one() - p, p + p + p - SecureField::one());
+            [*weight * eq_0 * at_0, *weight * eq_2 * (at_1 + at_1 - at_0)]
+        });
+        rounds.fold([SecureField::zero(); 2], |[a, b], [c, d]| [a + c, b + d])
     }
 
     /// Binds the least significant variable to `r`.
@@ -97,33 +72,44 @@ impl<'a> Message<'a> {
     /// # Panics
     /// If no variable is left.
     pub fn bind(&mut self, r: SecureField) {
-        let lifted = self.variables() < self.point.len();
-        let p = self.point.pop().expect("a variable");
-        let both = p * r;
-        self.factor *= SecureField::one() - p - r + both + both;
-        if !lifted {
-            self.values = Values::Own(fold(self.values(), r));
+        for (weight, point) in &mut self.points {
+            let p = point.pop().expect("a variable");
+            let both = p * r;
+            *weight *= SecureField::one() - p - r + both + both;
         }
+        self.values = fold(&self.values, r);
     }
 
     /// The final message.
     pub fn into_values(self) -> Vec<SecureField> {
-        self.values().to_vec()
+        self.values.to_vec()
     }
 
     /// Changes the message but not the sum.
     #[cfg(test)]
     pub(super) fn cheat(&mut self) {
-        let eq = eq_table(&self.point);
-        let mut values = Table::from(self.values());
-        values[0] += eq[1];
-        values[1] -= eq[0];
-        self.values = Values::Own(values);
+        let sum = |i: usize| {
+            let shares = self.points.iter().map(|(weight, point)| *weight * eq_table(point)[i]);
+            shares.fold(SecureField::zero(), |a, b| a + b)
+        };
+        let [first, second] = [0, 1].map(sum);
+        self.values[0] += second;
+        self.values[1] -= first;
     }
 }
 
-/// The multilinear extension of a message at a point.
-fn evaluate(message: &[SecureField], point: &[SecureField]) -> SecureField {
+/// The multilinear extension of a message at a point. Zeros at the end of the point choose values, so that no others are read.
+pub fn evaluate(message: &[SecureField], point: &[SecureField]) -> SecureField {
+    let zeros = point.iter().rev().take_while(|p| p.is_zero()).count();
+    let point = &point[..point.len() - zeros];
+    let chosen: Vec<SecureField>;
+    let message = match zeros {
+        0 => message,
+        _ => {
+            chosen = message.iter().step_by(1 << zeros).copied().collect();
+            &chosen
+        }
+    };
     match point.split_last() {
         Some((&p, others)) => {
             let [at_0, at_1] = halves(message, others);
@@ -227,38 +213,54 @@ mod tests {
             .collect()
     }
 
-    /// Every round against tables of the message and of `eq`, and the final claim against their product. Also of messages that
-    /// are lifted, whose tables repeat every value.
+    /// Every round against tables of the message and of the sum of `eq`, and the final claim against their product, with one point and
+    /// with several, of which some end in zeros.
     #[test]
     fn rounds_are_those_of_the_product_with_eq() {
         let mut rng = SplitMix(7);
-        for (variables, lifted) in [
-            (1, 0),
-            (2, 0),
-            (3, 0),
-            (4, 0),
-            (5, 0),
-            (8, 0),
-            (9, 0),
-            (12, 0),
-            (14, 0),
-            (0, 3),
+        for (variables, points) in [
             (1, 1),
-            (5, 4),
-            (9, 2),
+            (2, 1),
+            (3, 1),
+            (4, 2),
+            (5, 1),
+            (8, 2),
+            (9, 3),
+            (12, 2),
+            (14, 1),
+            (0, 2),
         ] {
-            let (point, message) = (
-                elements(variables + lifted, &mut rng),
-                elements(1 << variables, &mut rng),
-            );
-            let repeated = message.iter().flat_map(|value| vec![*value; 1 << lifted]);
-            let (mut u, mut eq) = (repeated.collect::<Vec<_>>(), eq_table(&point));
+            let message = elements(1 << variables, &mut rng);
+            let weights = elements(points, &mut rng);
+            let points: Vec<Vec<SecureField>> = (0..points)
+                .map(|i| {
+                    let mut point = elements(variables, &mut rng);
+                    point
+                        .iter_mut()
+                        .rev()
+                        .take(2 * i)
+                        .for_each(|p| *p = SecureField::zero());
+                    point
+                })
+                .collect();
+            let summed = |points: &[(SecureField, Vec<SecureField>)]| {
+                let mut sum = vec![SecureField::zero(); 1 << points[0].1.len()];
+                for (weight, point) in points {
+                    let eq = eq_table(point);
+                    sum.iter_mut().zip(eq).for_each(|(sum, eq)| *sum += *weight * eq);
+                }
+                sum
+            };
+            let points: Vec<_> = weights.into_iter().zip(points).collect();
+            let (mut u, mut eq) = (message.clone(), summed(&points));
             let product = |u: &[SecureField], eq: &[SecureField]| {
                 u.iter().zip(eq).fold(SecureField::zero(), |sum, (a, b)| sum + *a * *b)
             };
             let mut claim = product(&u, &eq);
-            let mut folding = Message::new(Table::from(&message[..]), point);
-            for r in elements(variables + lifted, &mut rng) {
+            let shares = points.iter().map(|(weight, point)| *weight * evaluate(&message, point));
+            assert_eq!(shares.fold(SecureField::zero(), |a, b| a + b), claim);
+            let mut folding = Message::new(Table::from(&message[..]), points);
+            for r in elements(variables, &mut rng) {
                 let round = folding.round();
                 let at_2 = |table: &[SecureField], i: usize| table[2 * i + 1] + table[2 * i + 1] - table[2 * i];
                 let expected = (0..u.len() / 2).fold([SecureField::zero(); 2], |[s0, s2], i| {
@@ -269,13 +271,9 @@ mod tests {
                 bind_least_significant(&mut u, r);
                 bind_least_significant(&mut eq, r);
                 folding.bind(r);
-                let repeat = u.len() / folding.values().len();
-                assert!(u
-                    .iter()
-                    .enumerate()
-                    .all(|(i, value)| folding.values()[i / repeat] == *value));
+                assert_eq!(folding.values(), &u[..]);
                 assert_eq!(claim, product(&u, &eq));
-                assert_eq!(folding.factor * product(&u, &eq_table(&folding.point)), claim);
+                assert_eq!(summed(&folding.points), eq);
             }
         }
     }

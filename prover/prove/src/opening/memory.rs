@@ -1,6 +1,6 @@
 //! The memory that committing and opening need, added up from their tables.
 
-use tessera_verifier::opening::parts::{longer, Layout, OpeningPolicy, FIBRE, FOLD_LOG};
+use tessera_verifier::opening::parts::{longest, Layout, OpeningPolicy, FIBRE, FOLD_LOG};
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::suite::Suite;
 
@@ -59,15 +59,15 @@ impl Opening<'_> {
     /// Bytes that the opening holds: the combined messages, the oracles of their sum, and the opened rows.
     pub fn bytes(&self) -> u64 {
         let (weights, units, (reading, idle)) = (self.weights, self.units, self.resident);
-        let long = longer(weights, units);
+        let long = longest([weights, units]).expect("two codes");
         let queries = OpeningPolicy::at_rate(long.log_blowup).queries as u64;
         let tables = 3 * SECURE * (self.columns.bands().len() + units.tiles) as u64;
         // Combined columns are folded once while they are made; the one of the weights takes the place of the sums of bands.
         let [of_weights, of_units] = [weights, units].map(|params| SECURE << params.log_folded());
         let of_weights = of_weights.max(self.sums);
         let combine = reading + of_weights + PASS;
-        // Rounds that join them have tables of half the length.
-        let join = idle + of_weights + of_units + (of_weights + of_units) / 2;
+        // The longer one at the point of the shorter: no more values are chosen than that has.
+        let cross = idle + of_weights + of_units + of_weights.min(of_units);
         let fold = idle + of_weights.max(of_units) + folding(&long);
         // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
         let of_columns = match self.codeword_file {
@@ -77,7 +77,7 @@ impl Opening<'_> {
         let twiddles = code_twiddles(&long).0 + code_twiddles(weights).0;
         let held = oracles(&long) + opened_rows(weights) + opened_rows(units);
         let rows = held + twiddles + of_columns.max(idle + encoding_bytes(self.suite, units));
-        tables + combine.max(join).max(fold).max(rows)
+        tables + combine.max(cross).max(fold).max(rows)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Opening both commitments: a band sumcheck and a combined column of each, and the sumcheck that folds their sum (BaseFold).
+//! Opening commitments: a band sumcheck and a combined column for every claim, and the sumcheck that folds their sum (BaseFold).
 
 use std::sync::Arc;
 
@@ -6,12 +6,14 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
-use tessera_verifier::labels::{BAND_ROUND, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_GRIND, ORACLE};
-use tessera_verifier::opening::parts::{
-    absorb_claim, draw_leaves, extend, longer, proof_of, CodeOpening, Layout, LeafOpening, OpeningPolicy,
-    OracleOpening, ProofParts, FOLD_LOG, PLACES,
+use tessera_verifier::labels::{
+    BAND_ROUND, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_GRIND, ORACLE,
 };
-use tessera_verifier::opening::{Claim, CommitmentName, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
+use tessera_verifier::opening::parts::{
+    absorb_claims, draw_leaves, extend, longest, proof_of, CodeOpening, Combined, Layout, LeafOpening, OpeningPolicy,
+    OracleOpening, ProofParts, FOLD_LOG,
+};
+use tessera_verifier::opening::{Claim, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
 use tessera_verifier::suite::Digest;
 use tessera_verifier::sumcheck::Round;
 use tessera_verifier::transcript::Transcript;
@@ -19,7 +21,7 @@ use tessera_verifier::transcript::Transcript;
 use super::committed::Committed;
 use super::fft::Twiddles;
 use super::fold::Message;
-use super::join::{add_lifted, join};
+use super::sum::{add_lifted, cross_values};
 use super::{length, merkle, OpeningProverError};
 use crate::grind;
 use crate::trees;
@@ -60,8 +62,8 @@ impl<'a> ProverClaim<'a> {
         }
     }
 
-    /// Checks that the claim is one about the commitment, and absorbs it.
-    fn state(&self, policy: &OpeningPolicy, transcript: &mut Transcript) -> Result<(), OpeningProverError> {
+    /// Checks that the claim is one about the commitment.
+    fn check(&self) -> Result<(), OpeningProverError> {
         let (commitment, columns) = (self.committed.commitment().params, &self.claim.columns);
         columns.check()?;
         if commitment.columns_of(&columns.tiles(), columns.log_band()) != *columns {
@@ -73,9 +75,7 @@ impl<'a> ProverClaim<'a> {
         let bands = columns.bands().len();
         length("gamma", self.claim.gamma.len(), bands)?;
         length("values of bands", self.values.len(), bands)?;
-        length("local point", self.claim.point.len(), columns.log_area() as usize)?;
-        absorb_claim(transcript, policy, &self.claim);
-        Ok(())
+        length("local point", self.claim.point.len(), columns.log_area() as usize)
     }
 
     /// The band sumcheck. Returns what there is of it in the proof, the weights of the columns, and the point.
@@ -106,7 +106,7 @@ impl<'a> ProverClaim<'a> {
     }
 }
 
-/// Proves a list of claims: one on the weights, then one on the activations. A proof has no place for others.
+/// Proves a list of claims.
 pub fn open(claims: &mut [ProverClaim<'_>], transcript: &mut Transcript) -> Result<OpeningProof, OpeningProverError> {
     let rate = claims.first().map_or(0, |own| own.claim.commitment.params.log_blowup);
     open_under(&OpeningPolicy::at_rate(rate), claims, transcript)
@@ -118,55 +118,46 @@ pub fn open_under(
     claims: &mut [ProverClaim<'_>],
     transcript: &mut Transcript,
 ) -> Result<OpeningProof, OpeningProverError> {
-    let claims = check_list(claims)?;
     let (mut folding, proof) = begin(policy, claims, transcript)?;
     folding.run(transcript);
-    let [weights, activations] = claims;
-    let proof = folding.finish(
-        [&mut *weights.committed, &mut *activations.committed],
-        policy,
-        transcript,
-        proof,
-    )?;
-    Ok(proof_of(proof))
+    Ok(proof_of(folding.finish(claims, policy, transcript, proof)?))
 }
 
-/// The claims that a proof has places for, or an error.
-fn check_list<'c, 'a>(claims: &'c mut [ProverClaim<'a>]) -> Result<&'c mut [ProverClaim<'a>; 2], OpeningProverError> {
-    let names: Vec<CommitmentName> = claims.iter().map(|own| own.claim.commitment.name).collect();
-    match <&mut [ProverClaim<'_>; 2]>::try_from(claims) {
-        Ok(claims) if names == PLACES => Ok(claims),
-        _ => Err(OpeningError::Claims { claims: names }.into()),
-    }
-}
-
-/// Everything up to the sum of both combined columns, which is still to be folded.
+/// Everything up to the sum of all combined columns, which is still to be folded.
 pub(super) fn begin(
     policy: &OpeningPolicy,
-    [weights, activations]: &mut [ProverClaim<'_>; 2],
+    claims: &mut [ProverClaim<'_>],
     transcript: &mut Transcript,
 ) -> Result<(Folding, ProofParts), OpeningProverError> {
     policy.check()?;
-    weights.state(policy, transcript)?;
-    activations.state(policy, transcript)?;
-    let (mut own, columns, point) = weights.reduce(transcript);
-    let (mut other, units, other_point) = activations.reduce(transcript);
-    let messages = [weights.combine(&columns)?, activations.combine(&units)?];
-    let points = extend([&point, &other_point]);
-    let joined = join([&messages[0], &messages[1]], points, transcript);
-    [own.joined_value, other.joined_value] = joined.values;
+    let codes: Vec<CommitmentParams> = claims.iter().map(|own| own.committed.commitment().params).collect();
+    let long = longest(&codes).ok_or(OpeningError::NoClaims)?;
+    for own in &*claims {
+        own.check()?;
+    }
+    absorb_claims(transcript, policy, claims.iter().map(|own| &own.claim));
+    let (mut codes, mut columns, mut points) = (Vec::new(), Vec::new(), Vec::new());
+    for own in &*claims {
+        let (code, weights, point) = own.reduce(transcript);
+        codes.push(code);
+        columns.push(weights);
+        points.push(extend(point, long.log_folded()));
+    }
+    let messages = claims
+        .iter_mut()
+        .zip(&columns)
+        .map(|(own, weights)| own.combine(weights));
+    let messages = messages.collect::<Result<Vec<_>, DeviceError>>()?;
+    let cross_values = cross_values(&messages, &points);
+    transcript.send(CROSS_VALUES, &cross_values[..]);
+    let Combined { scales, points } = Combined::draw(points, transcript);
 
-    let params = [&*weights, &*activations].map(|own| own.committed.commitment().params);
-    let long = longer(&params[0], &params[1]);
-    let twiddles = match long == params[0] {
-        true => weights.committed.twiddles(),
-        false => activations.committed.twiddles(),
-    };
-    let message = Message::new(add_lifted(messages, joined.iota), joined.point);
+    let longest = claims.iter().find(|own| own.committed.commitment().params == long);
+    let twiddles = longest.ok_or(OpeningError::NoClaims)?.committed.twiddles();
+    let message = Message::new(add_lifted(messages, &scales), points);
     let proof = ProofParts {
-        weights: own,
-        activations: other,
-        join_rounds: joined.rounds,
+        codes,
+        cross_values,
         ..Default::default()
     };
     Ok((Folding::new(&long, message, twiddles), proof))
@@ -254,13 +245,13 @@ impl Oracle {
 pub(super) struct Folding {
     params: CommitmentParams,
     twiddles: Arc<Twiddles>,
-    pub(super) message: Message<'static>,
+    pub(super) message: Message,
     rounds: Vec<Round>,
     oracles: Vec<Oracle>,
 }
 
 impl Folding {
-    pub(super) fn new(params: &CommitmentParams, message: Message<'static>, twiddles: Arc<Twiddles>) -> Self {
+    pub(super) fn new(params: &CommitmentParams, message: Message, twiddles: Arc<Twiddles>) -> Self {
         Self {
             params: *params,
             twiddles,
@@ -314,7 +305,7 @@ impl Folding {
     /// Sends the final message, draws the queries and opens them; completes `proof`.
     pub(super) fn finish(
         self,
-        [weights, activations]: [&mut dyn Committed; 2],
+        claims: &mut [ProverClaim<'_>],
         policy: &OpeningPolicy,
         transcript: &mut Transcript,
         mut proof: ProofParts,
@@ -323,8 +314,9 @@ impl Folding {
         let nonce = grind::send(OPENING_GRIND, policy.grind_bits, transcript);
         let mut positions = draw_leaves(transcript, &self.params, policy);
 
-        proof.weights.rows = self.open_rows(weights, &positions)?;
-        proof.activations.rows = self.open_rows(activations, &positions)?;
+        for (code, own) in proof.codes.iter_mut().zip(claims) {
+            code.rows = self.open_rows(own.committed, &positions)?;
+        }
         let roots = self.oracles.iter().map(Oracle::root).collect();
         let mut oracles = Vec::with_capacity(self.oracles.len());
         for oracle in &self.oracles {

@@ -13,7 +13,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::eval_padded;
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::parts::{
-    absorb_claim, draw_leaves, longer, parts_of, proof_of, verify_under, Layout, OpeningPolicy, ProofParts,
+    absorb_claims, draw_leaves, longest, parts_of, proof_of, verify_under, Layout, OpeningPolicy, ProofParts,
 };
 use tessera_verifier::opening::{Claim, Commitment, CommitmentName, CommitmentParams, OpenedColumns, OpeningError};
 use tessera_verifier::suite::Suite;
@@ -349,16 +349,14 @@ impl Case {
 
     /// The code of the sum.
     fn long(&self) -> CommitmentParams {
-        longer(&self.own.params, &self.other.params)
+        longest([&self.own.params, &self.other.params]).expect("two codes")
     }
 }
 
 /// What the verifier draws on its way through a proof.
 struct Drawn {
-    beta: SecureField,
-    /// The last one of the rounds that join the claims.
-    join: SecureField,
-    iota: SecureField,
+    /// What the columns are added with, and what the claims on their sum.
+    sum: [SecureField; 2],
     /// Fibres of the longer code.
     positions: Vec<usize>,
 }
@@ -366,23 +364,16 @@ struct Drawn {
 impl Drawn {
     fn of(case: &Case, claims: &[Claim<'_>; 2], proof: &ProofParts) -> Self {
         let mut t = transcript();
-        claims.iter().for_each(|own| absorb_claim(&mut t, &POLICY, own));
-        for (_, own) in proof.codes() {
+        absorb_claims(&mut t, &POLICY, claims.iter());
+        for own in &proof.codes {
             for round in &own.band_rounds {
                 t.message("opening band round", round);
                 t.challenge("opening band challenge");
             }
             t.message("opening evaluation", &[own.band_value]);
         }
-        let beta = t.challenge("opening join");
-        let rounds = proof.join_rounds.iter().map(|round| {
-            t.message("opening join round", round);
-            t.challenge("opening join challenge")
-        });
-        let join = rounds.last().expect("a round");
-        let values = [proof.weights.joined_value, proof.activations.joined_value];
-        t.message("opening joined values", &values);
-        let iota = t.challenge("opening sum");
+        t.message("opening cross values", &proof.cross_values);
+        let sum = ["opening sum", "opening points"].map(|label| t.challenge(label));
         let long = case.long();
         let mut roots = long.oracles().zip(&proof.roots).peekable();
         let mut rounds = proof.fold_rounds.iter();
@@ -398,12 +389,7 @@ impl Drawn {
         t.message("opening final message", &proof.final_message);
         let _ = t.grind("opening work", POLICY.grind_bits, proof.nonce);
         let positions = draw_leaves(&mut t, &long, &POLICY);
-        Self {
-            beta,
-            join,
-            iota,
-            positions,
-        }
+        Self { sum, positions }
     }
 }
 
@@ -413,11 +399,10 @@ fn proof_bytes(proof: &ProofParts) -> usize {
         .iter()
         .map(|o| o.values.len() * 16 + o.path.len() * 32)
         .sum();
-    let own = proof.codes().map(|(_, own)| {
+    let own = proof.codes.iter().map(|own| {
         let rows = own.rows.values.len() * 4 + own.rows.path.len() * 32;
-        16 * (2 * own.band_rounds.len() + 2) + rows
+        16 * (2 * own.band_rounds.len() + 1) + rows
     });
-    let rounds = proof.join_rounds.len() + proof.fold_rounds.len();
-    let clear = 16 * (2 * rounds + proof.final_message.len()) + 32 * proof.roots.len() + 8;
-    clear + own.iter().sum::<usize>() + oracles
+    let elements = proof.cross_values.len() + 2 * proof.fold_rounds.len() + proof.final_message.len();
+    16 * elements + 32 * proof.roots.len() + 8 + own.sum::<usize>() + oracles
 }

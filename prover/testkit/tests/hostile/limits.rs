@@ -204,25 +204,28 @@ const PADS: [Pad; 26] = [
     ("matmul rounds", |p| fill(&mut messages(p).matmuls.sumcheck.rounds, 32)),
     ("linear rounds", |p| fill(&mut messages(p).linear.rounds, 32)),
     ("band rounds of weights", |p| {
-        fill(&mut parts_of_mut(&mut messages(p).opening).weights.band_rounds, 32)
+        fill(&mut parts_of_mut(&mut messages(p).opening).codes[0].band_rounds, 32)
     }),
     ("rows of weights", |p| {
-        fill(&mut parts_of_mut(&mut messages(p).opening).weights.rows.values, 4)
+        fill(&mut parts_of_mut(&mut messages(p).opening).codes[0].rows.values, 4)
     }),
     ("path of weights", |p| {
-        fill(&mut parts_of_mut(&mut messages(p).opening).weights.rows.path, 32)
+        fill(&mut parts_of_mut(&mut messages(p).opening).codes[0].rows.path, 32)
     }),
     ("band rounds of activations", |p| {
-        fill(&mut parts_of_mut(&mut messages(p).opening).activations.band_rounds, 32)
+        fill(&mut parts_of_mut(&mut messages(p).opening).codes[1].band_rounds, 32)
     }),
     ("rows of activations", |p| {
-        fill(&mut parts_of_mut(&mut messages(p).opening).activations.rows.values, 4)
+        fill(&mut parts_of_mut(&mut messages(p).opening).codes[1].rows.values, 4)
     }),
     ("path of activations", |p| {
-        fill(&mut parts_of_mut(&mut messages(p).opening).activations.rows.path, 32)
+        fill(&mut parts_of_mut(&mut messages(p).opening).codes[1].rows.path, 32)
     }),
-    ("join rounds", |p| {
-        fill(&mut parts_of_mut(&mut messages(p).opening).join_rounds, 32)
+    ("openings of claims", |p| {
+        parts_of_mut(&mut messages(p).opening).codes = vec![Default::default(); SIZE / 40]
+    }),
+    ("cross values", |p| {
+        fill(&mut parts_of_mut(&mut messages(p).opening).cross_values, 16)
     }),
     ("fold rounds", |p| {
         fill(&mut parts_of_mut(&mut messages(p).opening).fold_rounds, 32)

@@ -60,7 +60,7 @@ pub fn rejects_weights(scene: &Scene, other: &PackedWeights) {
         tiles: Some(other),
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&hooks), VerifyError::Opening(OpeningError::JoinClaim));
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Opening(OpeningError::FoldClaim));
 }
 
 /// What an attempt has: a model, a statement, the chunk that is proved of it, and the witness that the trace is made

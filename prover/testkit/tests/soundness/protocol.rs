@@ -97,7 +97,7 @@ fn simulated_evaluations_are_those_of_what_is_folded() {
     };
     assert_rejected!(
         simulation().attempt(&hooks),
-        VerifyError::Opening(OpeningError::JoinClaim)
+        VerifyError::Opening(OpeningError::FoldClaim)
     );
 }
 
@@ -144,7 +144,7 @@ fn the_commitment_is_to_the_trace() {
             scene.attempt(&hooks)
         };
         assert_claims_violated(attempt(Fit::No));
-        assert_rejected!(attempt(Fit::Values), VerifyError::Opening(OpeningError::JoinClaim));
+        assert_rejected!(attempt(Fit::Values), VerifyError::Opening(OpeningError::FoldClaim));
         assert_rejected!(
             attempt(Fit::Message),
             VerifyError::Opening(OpeningError::Root {
@@ -181,8 +181,8 @@ fn the_root_is_that_of_the_trace() {
     assert_rejected!(verify(key, &reworked(key, late)), VerifyError::Gkr(_));
     // The leaves of another tree.
     let mut leaves = honest.clone();
-    let rows = &parts_of(&other.chunks[0].opening).activations.rows;
-    parts_of_mut(&mut leaves.chunks[0].opening).activations.rows = rows.clone();
+    let rows = &parts_of(&other.chunks[0].opening).codes[1].rows;
+    parts_of_mut(&mut leaves.chunks[0].opening).codes[1].rows = rows.clone();
     let result = verify(&scene.model.key, &leaves);
     let tree = TreeName::Committed(CommitmentName::Activations);
     assert!(
@@ -231,7 +231,7 @@ fn activations_are_opened_where_the_claims_end() {
             fit: Fit::Values,
             ..point
         };
-        assert_rejected!(scene.attempt(&fitted), VerifyError::Opening(OpeningError::JoinClaim));
+        assert_rejected!(scene.attempt(&fitted), VerifyError::Opening(OpeningError::FoldClaim));
     }
     // Two units exchange what they lack of the claim.
     let moved = Hooks {
@@ -241,7 +241,7 @@ fn activations_are_opened_where_the_claims_end() {
         },
         ..HONEST
     };
-    assert_rejected!(scene.attempt(&moved), VerifyError::Opening(OpeningError::JoinClaim));
+    assert_rejected!(scene.attempt(&moved), VerifyError::Opening(OpeningError::FoldClaim));
 }
 
 /// What there is of weights and activations in an opening changes places, or one stands for both.
@@ -254,16 +254,13 @@ fn openings_are_not_exchanged() {
         alter(parts_of_mut(&mut proof.chunks[0].opening));
         verify(&scene.model.key, &proof)
     };
+    assert_rejected!(with(&|own| own.codes.swap(0, 1)), VerifyError::Opening(_));
     assert_rejected!(
-        with(&|own| std::mem::swap(&mut own.weights, &mut own.activations)),
+        with(&|own| own.codes[0] = own.codes[1].clone()),
         VerifyError::Opening(_)
     );
     assert_rejected!(
-        with(&|own| own.weights = own.activations.clone()),
-        VerifyError::Opening(_)
-    );
-    assert_rejected!(
-        with(&|own| own.activations = own.weights.clone()),
+        with(&|own| own.codes[1] = own.codes[0].clone()),
         VerifyError::Opening(_)
     );
 }
@@ -439,12 +436,12 @@ fn nothing_may_be_left_out() {
         })
     );
     let opening = |what: &'static str| move |e: &OpeningError| matches!(e, OpeningError::Length { what: w, got: 0, .. } if *w == what);
-    assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).activations.band_rounds.clear()), VerifyError::Opening(ref e) if opening("band sumcheck")(e));
-    assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).join_rounds.clear()), VerifyError::Opening(ref e) if opening("join sumcheck")(e));
+    assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).codes[1].band_rounds.clear()), VerifyError::Opening(ref e) if opening("band sumcheck")(e));
+    assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).cross_values.clear()), VerifyError::Opening(ref e) if opening("cross values")(e));
     assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).fold_rounds.clear()), VerifyError::Opening(ref e) if opening("folding sumcheck")(e));
     assert_rejected!(without(&|p| parts_of_mut(&mut p.opening).final_message.clear()), VerifyError::Opening(ref e) if opening("final message")(e));
     assert_rejected!(
-        without(&|p| parts_of_mut(&mut p.opening).activations.rows.values.clear()),
+        without(&|p| parts_of_mut(&mut p.opening).codes[1].rows.values.clear()),
         VerifyError::Opening(OpeningError::OpenedValues { got: 0, .. })
     );
     assert_rejected!(
@@ -482,7 +479,7 @@ fn another_weight_is_rejected() {
         tiles: Some(&swapped),
         ..HONEST
     };
-    // Before both claims are joined, that on the activations does not hold: their accumulators are those of the committed weights.
+    // Before both columns are added, the claim on the activations does not hold: their accumulators are those of the committed weights.
     assert_claims_violated(scene.attempt(&hooks));
     let honest = Scene::honest();
     let hooks = Hooks {
@@ -492,7 +489,7 @@ fn another_weight_is_rejected() {
         },
         ..HONEST
     };
-    assert_rejected!(honest.attempt(&hooks), VerifyError::Opening(OpeningError::JoinClaim));
+    assert_rejected!(honest.attempt(&hooks), VerifyError::Opening(OpeningError::FoldClaim));
     let hooks = Hooks {
         band_values: &|_, values| values[0] += K::one(),
         ..HONEST
@@ -515,7 +512,7 @@ fn weights_do_not_move_within_a_band() {
         tiles: Some(&swapped),
         ..HONEST
     };
-    // Before both claims are joined, that on the activations does not hold: their accumulators are those of the committed weights.
+    // Before both columns are added, the claim on the activations does not hold: their accumulators are those of the committed weights.
     assert_claims_violated(scene.attempt(&hooks));
     let mut other = scene.model.quantised.clone();
     // Outputs 5 and 69 of the first input: the same place in the first two tiles.

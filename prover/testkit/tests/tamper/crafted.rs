@@ -45,15 +45,14 @@ fn compensated_operands_are_rejected() {
 }
 
 /// A sum moved from the lookups to the tables: the total is right. What it would gain: lookups answered by nothing. The
-/// root of a tree is a fraction, which its layers are bound to.
+/// sum of a tree is one that its layers are bound to.
 #[test]
 fn sums_moved_between_lookups_and_tables_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
     for delta in [1u32, 2, 3].map(SecureField::from) {
         let mut tampered = proof.clone();
         let chunk = &mut tampered.chunks[0];
-        let [numerator, denominator] = &mut chunk.lookups[0].root;
-        *numerator += delta * *denominator;
+        chunk.lookups[0].root[0] += delta;
         chunk.claimed_sum -= delta;
         let before = gkr::sum(&proof.chunks[0].lookups) + proof.chunks[0].claimed_sum;
         let after = gkr::sum(&chunk.lookups) + chunk.claimed_sum;
@@ -72,9 +71,9 @@ fn sums_moved_between_lookups_and_tables_are_rejected() {
 fn openings_of_the_other_commitment_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
     let changes: [&dyn Fn(&mut ProofParts); 3] = [
-        &|p| p.activations = p.weights.clone(),
-        &|p| p.weights = p.activations.clone(),
-        &|p| std::mem::swap(&mut p.weights, &mut p.activations),
+        &|p| p.codes[1] = p.codes[0].clone(),
+        &|p| p.codes[0] = p.codes[1].clone(),
+        &|p| p.codes.swap(0, 1),
     ];
     for change in changes {
         let mut tampered = proof.clone();

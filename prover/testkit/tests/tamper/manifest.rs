@@ -278,6 +278,9 @@ fn sumchecks(shape: &Shape) -> Vec<Row> {
     rows
 }
 
+/// What an opening is about, in its order.
+const NAMES: [CommitmentName; 2] = [CommitmentName::Weights, CommitmentName::Activations];
+
 /// The rows of the opening.
 fn opening(proof: &ProofParts) -> Vec<Row> {
     let row = |place: &str, op, text, expected: fn(&OpeningError) -> bool| {
@@ -286,7 +289,6 @@ fn opening(proof: &ProofParts) -> Vec<Row> {
             _ => false,
         })
     };
-    let join = |e: &OpeningError| matches!(e, OpeningError::JoinClaim);
     let fold = |e: &OpeningError| matches!(e, OpeningError::FoldClaim);
     let work = |e: &OpeningError| {
         matches!(
@@ -297,39 +299,34 @@ fn opening(proof: &ProofParts) -> Vec<Row> {
             }
         )
     };
-    let (join_text, fold_text, work_text) = (
-        "OpeningError::JoinClaim",
-        "OpeningError::FoldClaim",
-        "OpeningError::Grind",
-    );
+    let (fold_text, work_text) = ("OpeningError::FoldClaim", "OpeningError::Grind");
     let mut rows = vec![
-        row("join_rounds[*]", Op::Change, join_text, join),
-        row("weights.joined_value", Op::Change, join_text, join),
-        row("activations.joined_value", Op::Change, join_text, join),
+        row("cross_values[*]", Op::Change, fold_text, fold),
         row("fold_rounds[*]", Op::Change, fold_text, fold),
         row("roots[*]", Op::Change, fold_text, fold),
         row("final_message[*]", Op::Change, fold_text, fold),
         row("nonce", Op::Change, work_text, work),
         row("nonce", Op::Modulus, work_text, work),
     ];
-    for (commitment, _) in proof.codes() {
+    for (i, commitment) in NAMES.into_iter().enumerate() {
         for place in ["band_rounds[*]", "band_value"] {
             let error = VerifyError::Opening(OpeningError::BandClaim { commitment });
             let text = "OpeningError::BandClaim of the commitment";
             rows.push(Row::new(
-                &format!("opening.{commitment}.{place}"),
+                &format!("opening.codes[{i}].{place}"),
                 Op::Change,
                 text,
                 move |e| e.to_string() == error.to_string(),
             ));
         }
         rows.extend(lengths(
-            &format!("opening.{commitment}.band_rounds"),
+            &format!("opening.codes[{i}].band_rounds"),
             "opening: band sumcheck",
         ));
     }
     for (places, name) in [
-        ("join_rounds", "join sumcheck"),
+        ("codes", "openings of claims"),
+        ("cross_values", "cross values"),
         ("fold_rounds", "folding sumcheck"),
         ("roots", "roots of folded oracles"),
         ("final_message", "final message"),
@@ -337,8 +334,8 @@ fn opening(proof: &ProofParts) -> Vec<Row> {
     ] {
         rows.extend(lengths(&format!("opening.{places}"), format!("opening: {name}")));
     }
-    let rows_of = |(name, _)| (format!("{name}.rows"), TreeName::Committed(name));
-    let mut trees = proof.codes().map(rows_of).to_vec();
+    let rows_of = |(i, name)| (format!("codes[{i}].rows"), TreeName::Committed(name));
+    let mut trees: Vec<_> = NAMES.into_iter().enumerate().map(rows_of).collect();
     trees.extend((0..proof.oracles.len()).map(|i| (format!("oracles[{i}]"), TreeName::Oracle(i))));
     for (name, tree) in trees {
         rows.extend(opened(&format!("opening.{name}"), tree));
@@ -498,15 +495,10 @@ fn fields() -> Vec<Row> {
         "matmuls.sumcheck.rounds[*]",
         "linear.rounds[*]",
         "claimed_sum",
-        "opening.weights.band_rounds[*]",
-        "opening.weights.band_value",
-        "opening.weights.joined_value",
-        "opening.weights.rows.values[*]",
-        "opening.activations.band_rounds[*]",
-        "opening.activations.band_value",
-        "opening.activations.joined_value",
-        "opening.activations.rows.values[*]",
-        "opening.join_rounds[*]",
+        "opening.codes[*].band_rounds[*]",
+        "opening.codes[*].band_value",
+        "opening.codes[*].rows.values[*]",
+        "opening.cross_values[*]",
         "opening.fold_rounds[*]",
         "opening.final_message[*]",
         "opening.oracles[*].values[*]",

@@ -6,21 +6,20 @@ use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use tessera_circuits::mle::{eq_eval, eq_table};
+use tessera_circuits::mle::eq_table;
 use tessera_verifier::opening::parts::{
-    absorb_claim, extend, hash_base_leaf, verify_batch, CommittedTree, Layout, ProofParts,
+    absorb_claims, extend, hash_base_leaf, verify_batch, Combined, CommittedTree, Layout, ProofParts,
 };
 use tessera_verifier::opening::{Claim, CommitmentName, OpeningError, TreeName};
 use tessera_verifier::suite::Suite;
-use tessera_verifier::sumcheck::round_value;
 use tessera_verifier::transcript::Transcript;
 
 use super::super::committed::Committed;
 use super::super::fft::Twiddles;
 use super::super::fold::Message;
-use super::super::join::add_lifted;
 use super::super::prove::{value, Folding};
-use super::super::{merkle, CommittedWeights, TILE_AREA};
+use super::super::sum::add_lifted;
+use super::super::{merkle, CommittedWeights, ProverClaim, TILE_AREA};
 use super::{transcript, verify_parts, Case, Drawn, Half, Weights, POLICY};
 use crate::trees;
 use tessera_kernels::table::Table;
@@ -79,7 +78,7 @@ fn every_tile_is_opened_once_in_its_place() {
             let other = altered(&case, change);
             let values = other.band_values(&case.point);
             let verdict = attempt(&case, &case.weights, &values);
-            assert_eq!(verdict, Err(OpeningError::JoinClaim), "{name}, evaluations alone");
+            assert_eq!(verdict, Err(OpeningError::FoldClaim), "{name}, evaluations alone");
             let verdict = attempt(&case, &other, &values);
             assert!(
                 matches!(
@@ -109,7 +108,7 @@ fn tiles_are_evaluated_at_the_point() {
         }
         for point in points {
             let verdict = attempt(&case, &case.weights, &case.weights.band_values(&point));
-            assert_eq!(verdict, Err(OpeningError::JoinClaim));
+            assert_eq!(verdict, Err(OpeningError::FoldClaim));
         }
     }
 }
@@ -160,23 +159,22 @@ impl<'a> Lie<'a> {
     }
 }
 
-/// Where the claims of a lie are joined.
-struct Place {
-    /// The transcript after the last round, before the values.
+/// A conversation after its band sumchecks.
+struct Place<'a> {
+    /// Before the cross values.
     transcript: Transcript,
-    /// Points of the columns of both commitments, and of their combinations.
+    claims: [Claim<'a>; 2],
+    /// Where the combined columns of both commitments are claimed, and the points that combine the columns.
+    points: Vec<Vec<SecureField>>,
     columns: [Vec<SecureField>; 2],
-    end: Vec<SecureField>,
-    /// What both values are multiplied with, and what their sum is.
-    factors: [SecureField; 2],
-    claim: SecureField,
 }
 
-impl Place {
-    fn of(case: &Case, lie: &Lie<'_>) -> Self {
+impl<'a> Place<'a> {
+    fn of(case: &Case, lie: &Lie<'a>) -> Self {
         let (mut t, claims) = (transcript(), lie.claims(case));
-        claims.iter().for_each(|own| absorb_claim(&mut t, &POLICY, own));
-        let rho = lie.proof.codes().map(|(_, own)| {
+        absorb_claims(&mut t, &POLICY, claims.iter());
+        let rho = [0, 1].map(|i| {
+            let own = &lie.proof.codes[i];
             let rho = own.band_rounds.iter().map(|round| {
                 t.message("opening band round", round);
                 t.challenge("opening band challenge")
@@ -188,37 +186,28 @@ impl Place {
         let split = |i: usize| rho[i].split_at(claims[i].columns.log_columns() as usize);
         let point = |i: usize| {
             let (_, rest) = claims[i].point.split_last().expect("a point");
-            [split(i).1, rest].concat()
+            extend([split(i).1, rest].concat(), case.long().log_folded())
         };
-        let points = extend([&point(0), &point(1)]);
-        let beta = t.challenge("opening join");
-        let mut claim = lie.proof.weights.band_value + beta * lie.proof.activations.band_value;
-        let mut end = Vec::new();
-        for round in &lie.proof.join_rounds {
-            t.message("opening join round", round);
-            end.insert(0, t.challenge("opening join challenge"));
-            claim = round_value(claim, *round, end[0]);
-        }
-        let [a, b] = points.map(|own| eq_eval(&own, &end).expect("points of one length"));
         Self {
             transcript: t,
-            columns: [split(0).0.to_vec(), split(1).0.to_vec()],
-            end,
-            factors: [a, beta * b],
-            claim,
+            claims,
+            points: [0, 1].map(point).to_vec(),
+            columns: [0, 1].map(|i| split(i).0.to_vec()),
         }
     }
 
-    /// Goes on from here with other values than those of the committed messages, and folds these honestly.
-    fn go_on(mut self, case: &Case, lie: &Lie<'_>, values: [SecureField; 2]) -> ProofParts {
-        let mut proof = lie.proof.clone();
-        [proof.weights.joined_value, proof.activations.joined_value] = values;
-        self.transcript.message("opening joined values", &values);
-        let iota = self.transcript.challenge("opening sum");
+    /// Goes on from here with other cross values than those of the committed messages, and folds these honestly.
+    fn go_on(mut self, case: &Case, lie: &Lie<'_>, cross_values: [SecureField; 2]) -> ProofParts {
+        let proof = ProofParts {
+            cross_values: cross_values.to_vec(),
+            ..lie.proof.clone()
+        };
+        self.transcript.message("opening cross values", &cross_values);
+        let Combined { scales, points } = Combined::draw(self.points, &mut self.transcript);
         let [weights, activations] = case.in_order(&case.own, &case.other);
         let (mut own, mut other) = (committed(weights), committed(activations));
         let fold = |half: &Half| *half.point.last().expect("a point");
-        let messages = [
+        let messages = vec![
             own.combine(&weights.columns, &eq_table(&self.columns[0]), fold(weights))
                 .expect("a message"),
             other
@@ -227,10 +216,22 @@ impl Place {
         ];
         let long = case.long();
         let twiddles = Arc::new(Twiddles::new(long.log_message, long.log_blowup));
-        let message = Message::new(add_lifted(messages, iota), self.end);
-        let mut folding = Folding::new(&long, message, twiddles);
+        let mut folding = Folding::new(&long, Message::new(add_lifted(messages, &scales), points), twiddles);
         folding.run(&mut self.transcript);
-        let proof = folding.finish([&mut own, &mut other], &POLICY, &mut self.transcript, proof);
+        let [claim, other_claim] = self.claims;
+        let claims = &mut [
+            ProverClaim {
+                committed: &mut own,
+                claim,
+                values: &weights.band_values,
+            },
+            ProverClaim {
+                committed: &mut other,
+                claim: other_claim,
+                values: &activations.band_values,
+            },
+        ];
+        let proof = folding.finish(claims, &POLICY, &mut self.transcript, proof);
         proof.expect("an opening")
     }
 }
@@ -239,45 +240,58 @@ fn committed(half: &Half) -> CommittedWeights<'_> {
     CommittedWeights::new(&half.weights.0, &half.codeword, Table::default()).expect("as many tiles")
 }
 
-/// Gains products with other weights: where both claims end at one point, the values of weights and activations there are
-/// solved for, so that their sum is that of what is committed to, while the sumcheck ends in them. Two equations for two unknown
-/// values have a solution if the factor of the sum is known; it is drawn after the values. Without the sumcheck that takes both
-/// claims to one point there would be one equation only, at the end of the folding.
+/// Gains products with other weights: the claim on one commitment is false, and the value of the other column at its point takes back
+/// what it has too much, so that the claim on the sum of the columns is true. The factor of the sum is known only from another
+/// conversation, because it is drawn after these values.
 #[test]
-fn a_false_claim_on_the_weights_is_not_paid_for_by_the_activations() {
+fn a_false_claim_is_not_paid_for_by_a_cross_value() {
     for case in Case::all() {
-        let mut more = [SecureField::from(0); 2];
-        more[usize::from(case.name == CommitmentName::Activations)] = SecureField::one();
-        let mut lie = Lie::of(&case, more);
-        assert_eq!(lie.verdict(&case), Err(OpeningError::JoinClaim));
-        let place = Place::of(&case, &lie);
-        let ([a, b], claim, known) = (place.factors, place.claim, lie.drawn(&case).iota);
-        let values = [lie.proof.weights.joined_value, lie.proof.activations.joined_value];
-        let sum = values[0] + known * values[1];
-        // a x + b y = claim, x + known y = sum.
-        let other = (claim - a * sum) * (b - a * known).inverse();
-        let forged = [sum - known * other, other];
-        assert_ne!(forged, values, "values of other messages");
-        assert_eq!(a * forged[0] + b * forged[1], claim, "what the sumcheck ends in");
-        assert_eq!(forged[0] + known * forged[1], sum, "what is folded");
-        lie.proof = place.go_on(&case, &lie, forged);
-        assert_ne!(lie.drawn(&case).iota, known);
-        assert_eq!(lie.verdict(&case), Err(OpeningError::FoldClaim));
+        for which in [0, 1] {
+            let mut more = [SecureField::from(0); 2];
+            more[usize::from(case.name == CommitmentName::Activations)] = SecureField::one();
+            if which == 1 {
+                more.swap(0, 1);
+            }
+            let mut lie = Lie::of(&case, more);
+            assert_eq!(lie.verdict(&case), Err(OpeningError::FoldClaim));
+            let [iota, theta] = lie.drawn(&case).sum;
+            let honest = [lie.proof.cross_values[0], lie.proof.cross_values[1]];
+            // By how much the claims of the proof's order are too large.
+            let places = [&case.own, &case.other];
+            let lies = [0, 1].map(|i| lie.claims[i].value - places[i].value);
+            let [first, second] = case.in_order(lies[0], lies[1]);
+            // The claims on the sum are v_0 + iota E_01 and iota v_1 + E_10.
+            let forged = [honest[0] - first * iota.inverse(), honest[1] - second * iota];
+            assert_ne!(forged, honest, "values of other messages");
+            let sum = |by: [SecureField; 2], values: [SecureField; 2]| {
+                by[0] + iota * values[0] + theta * (iota * by[1] + values[1])
+            };
+            let nothing = [SecureField::from(0); 2];
+            assert_eq!(
+                sum([first, second], forged),
+                sum(nothing, honest),
+                "with the factors that are known"
+            );
+            lie.proof = Place::of(&case, &lie).go_on(&case, &lie, forged);
+            assert_ne!(lie.drawn(&case).sum[0], iota);
+            assert_eq!(lie.verdict(&case), Err(OpeningError::FoldClaim));
+        }
     }
 }
 
-/// Gains the same: both claims are false, and what one of them lacks the other has too much of, with the factor that an opening
+/// Gains the same: both claims are false, and what one of them lacks the other has too much of, with the factors that an opening
 /// of the same claims, not yet altered, has drawn.
 #[test]
 fn two_false_claims_do_not_make_up_for_each_other() {
     for case in Case::all() {
         let nothing = SecureField::from(0);
-        let beta = Lie::of(&case, [nothing; 2]).drawn(&case).beta;
+        let sum = Lie::of(&case, [nothing; 2]).drawn(&case).sum;
         // One more of the weights, and of the activations what takes it back.
-        let lie = Lie::of(&case, [SecureField::one(), -beta.inverse()]);
+        let (one, back) = (SecureField::one(), -(sum[0] * sum[1]).inverse());
+        let lie = Lie::of(&case, case.in_order(one, back));
         assert_ne!(lie.claims.map(|claim| claim.value), [case.own.value, case.other.value]);
-        assert_ne!(lie.drawn(&case).beta, beta);
-        assert_eq!(lie.verdict(&case), Err(OpeningError::JoinClaim));
+        assert_ne!(lie.drawn(&case).sum, sum);
+        assert_eq!(lie.verdict(&case), Err(OpeningError::FoldClaim));
     }
 }
 
@@ -307,8 +321,8 @@ fn another_leaf_of_the_tree_is_no_answer() {
         ];
         for (i, other) in others.into_iter().enumerate() {
             let rows = match case.name {
-                CommitmentName::Weights => &mut proof.weights.rows,
-                CommitmentName::Activations => &mut proof.activations.rows,
+                CommitmentName::Weights => &mut proof.codes[0].rows,
+                CommitmentName::Activations => &mut proof.codes[1].rows,
             };
             if i == 0 {
                 assert_eq!(*rows, honest, "the leaves that are asked for");

@@ -6,13 +6,14 @@ use std::time::Instant;
 use num_traits::One;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::WeightFormat;
-use tessera_verifier::opening::parts::{said_columns, Layout, OpeningPolicy, ProofParts};
+use tessera_verifier::opening::parts::{parts_of, said_columns, Layout, OpeningPolicy, ProofParts};
 use tessera_verifier::opening::{terms, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
 use tessera_verifier::suite::Digest;
 
-use super::super::prove::value;
-use super::super::{commit, OpeningProverError, Split};
-use super::{committed, proof_bytes, transcript, Case, Drawn, Weights, POLICY, SUITE};
+use super::super::prove::{open_under, value};
+use super::super::{commit, CommittedWeights, OpeningProverError, ProverClaim, Split};
+use super::{committed, proof_bytes, transcript, verify_parts, Case, Drawn, Half, Weights, POLICY, SUITE};
+use tessera_kernels::table::Table;
 use tessera_model::tiles::TileSource;
 use tessera_model::weights::PackedWeights;
 use tessera_support::progress::Silent;
@@ -92,17 +93,105 @@ fn codes_of_any_two_lengths_are_opened_together() {
                 Ok(()),
                 "{tiles} tiles in messages of 2^{log_message}"
             );
-            assert_eq!(proof.join_rounds.len(), long.log_message as usize - 1);
+            assert_eq!(proof.cross_values.len(), 2);
             assert_eq!(proof.oracles.len(), long.oracles().count());
             // One set of positions: the leaves of the shorter code are those above them.
             let positions = Drawn::of(&case, &case.both(&case.claim()), &proof).positions;
-            for (half, (_, own)) in case.in_order(&case.own, &case.other).into_iter().zip(proof.codes()) {
+            for (half, own) in case.in_order(&case.own, &case.other).into_iter().zip(&proof.codes) {
                 let lifted = long.log_message - half.params.log_message;
                 let mut leaves: Vec<usize> = positions.iter().map(|position| position >> lifted).collect();
                 leaves.dedup();
                 assert_eq!(own.rows.values.len(), leaves.len() * 2 * half.params.columns());
             }
         }
+    }
+}
+
+/// One claim alone, and three on codes of three lengths, in any order: a false one among them is refused, and so are cross values in
+/// another order.
+#[test]
+fn any_number_of_claims_is_opened() {
+    let of = |tiles: usize, log_message: u32, seed: u64| {
+        let (name, params) = (
+            CommitmentName::Activations,
+            CommitmentParams {
+                tiles,
+                log_message,
+                log_blowup: 2,
+            },
+        );
+        Half {
+            name,
+            ..Half::new(params, 0..tiles, 0, seed)
+        }
+    };
+    let halves = [of(5, 13, 1), of(3, 12, 2), of(9, 15, 3)];
+    for order in [&[0][..], &[0, 1, 2], &[2, 0, 1], &[1, 2], &[0, 0, 1]] {
+        let open = |raised: Option<usize>| {
+            let mut committed: Vec<CommittedWeights<'_>> = order
+                .iter()
+                .map(|i| CommittedWeights::new(&halves[*i].weights.0, &halves[*i].codeword, Table::default()).unwrap())
+                .collect();
+            let values: Vec<Vec<SecureField>> = order
+                .iter()
+                .enumerate()
+                .map(|(at, i)| {
+                    let mut values = halves[*i].band_values.clone();
+                    values[0] += SecureField::from(u32::from(raised == Some(at)));
+                    values
+                })
+                .collect();
+            let claims: Vec<Claim<'_>> = order
+                .iter()
+                .zip(&values)
+                .map(|(i, values)| {
+                    let value = value(&halves[*i].gamma, values);
+                    Claim {
+                        value,
+                        ..halves[*i].claim()
+                    }
+                })
+                .collect();
+            let of_prover = committed.iter_mut().zip(&claims).zip(&values);
+            let mut of_prover: Vec<ProverClaim<'_>> = of_prover
+                .map(|((committed, claim), values)| ProverClaim {
+                    committed,
+                    claim: *claim,
+                    values,
+                })
+                .collect();
+            let proof = open_under(&POLICY, &mut of_prover, &mut transcript()).unwrap();
+            let proof = parts_of(&proof).clone();
+            let verdict = verify_parts(&POLICY, &claims, &proof, &mut transcript());
+            (
+                proof,
+                claims.iter().map(|claim| claim.value).collect::<Vec<_>>(),
+                verdict,
+            )
+        };
+        let (proof, honest, verdict) = open(None);
+        assert_eq!(verdict, Ok(()), "{order:?}");
+        let count = order.len();
+        assert_eq!(proof.cross_values.len(), count * (count - 1));
+        for at in 0..count {
+            let (_, values, verdict) = open(Some(at));
+            assert_ne!(values, honest);
+            assert_eq!(verdict, Err(OpeningError::FoldClaim), "{order:?}: claim {at} is false");
+        }
+        let claims: Vec<Claim<'_>> = order.iter().map(|i| halves[*i].claim()).collect();
+        for at in 1..proof.cross_values.len() {
+            let mut swapped = proof.clone();
+            swapped.cross_values.swap(0, at);
+            if swapped != proof {
+                let verdict = verify_parts(&POLICY, &claims, &swapped, &mut transcript());
+                assert_eq!(verdict, Err(OpeningError::FoldClaim), "{order:?}: cross value {at}");
+            }
+        }
+        let fewer = verify_parts(&POLICY, &claims[1..], &proof, &mut transcript());
+        assert!(
+            matches!(fewer, Err(OpeningError::Length { .. } | OpeningError::NoClaims)),
+            "{fewer:?}"
+        );
     }
 }
 
@@ -113,34 +202,32 @@ fn every_challenge_of_an_opening_depends_on_what_comes_before() {
     let case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
     let drawn = |proof: &ProofParts| {
-        let Drawn {
-            beta,
-            join,
-            iota,
-            positions,
-        } = Drawn::of(&case, &case.both(&case.claim()), proof);
-        (beta, join, iota, positions)
+        let Drawn { sum, positions } = Drawn::of(&case, &case.both(&case.claim()), proof);
+        (sum, positions)
     };
-    let (beta, join, iota, positions) = drawn(&proof);
+    let honest = drawn(&proof);
     let one = SecureField::one();
     // With the number of challenges that are drawn before.
-    let changes: [(usize, Change<'_>); 9] = [
-        (0, &|p| p.weights.band_rounds[0][0] += one),
-        (0, &|p| p.weights.band_value += one),
-        (0, &|p| p.activations.band_value += one),
-        (1, &|p| p.join_rounds[3][1] += one),
-        (2, &|p| p.weights.joined_value += one),
-        (2, &|p| p.activations.joined_value += one),
-        (3, &|p| p.roots[0][0] ^= 1),
-        (3, &|p| p.fold_rounds[0][1] += one),
-        (3, &|p| p.final_message[0] += one),
+    let changes: [(usize, Change<'_>); 8] = [
+        (0, &|p| p.codes[0].band_rounds[0][0] += one),
+        (0, &|p| p.codes[0].band_value += one),
+        (0, &|p| p.codes[1].band_value += one),
+        (0, &|p| p.cross_values[0] += one),
+        (0, &|p| p.cross_values[1] += one),
+        (1, &|p| p.roots[0][0] ^= 1),
+        (1, &|p| p.fold_rounds[0][1] += one),
+        (1, &|p| p.final_message[0] += one),
     ];
     for (i, (before, change)) in changes.into_iter().enumerate() {
         let mut other = proof.clone();
         change(&mut other);
         let moved = drawn(&other);
-        let same = [moved.0 == beta, moved.1 == join, moved.2 == iota, moved.3 == positions];
-        assert_eq!(same, [0, 1, 2, 3].map(|at| at < before), "message {i}");
+        let same = [
+            moved.0[0] == honest.0[0],
+            moved.0[1] == honest.0[1],
+            moved.1 == honest.1,
+        ];
+        assert_eq!(same, [before > 0, before > 0, false], "message {i}");
     }
 }
 
@@ -151,8 +238,8 @@ fn codes_of_different_rates_are_refused() {
     let proof = case.prove(&case.weights, &POLICY);
     case.other.params.log_blowup = 3;
     case.other.columns = case.other.params.all();
-    let (weights, activations) = (2, 3);
-    assert_eq!(case.verify(&proof), Err(OpeningError::Rates { weights, activations }));
+    let (first, other) = (2, 3);
+    assert_eq!(case.verify(&proof), Err(OpeningError::Rates { first, other }));
 }
 
 /// Columns are opened as a whole, and no others: their tiles contain the wanted ones, and less than a column more at

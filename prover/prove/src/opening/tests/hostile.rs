@@ -38,7 +38,7 @@ fn tampered_proofs_are_rejected() {
         assert_ne!(tampered, proof, "{name}");
         assert!(case.verify(&tampered).is_err(), "{name}");
     };
-    let parts: [(&str, Part); 2] = [("weights", |p| &mut p.weights), ("activations", |p| &mut p.activations)];
+    let parts: [(&str, Part); 2] = [("weights", |p| &mut p.codes[0]), ("activations", |p| &mut p.codes[1])];
     for (name, of) in parts {
         let own = of(&mut proof.clone()).clone();
         for i in 0..own.band_rounds.len() {
@@ -46,7 +46,6 @@ fn tampered_proofs_are_rejected() {
             reject(name, &|p| of(p).band_rounds[i][1] += one);
         }
         reject(name, &|p| of(p).band_value += one);
-        reject(name, &|p| of(p).joined_value += one);
         for i in 0..own.rows.values.len() {
             reject(name, &|p| of(p).rows.values[i] += BaseField::one());
         }
@@ -54,10 +53,10 @@ fn tampered_proofs_are_rejected() {
             reject(name, &|p| of(p).rows.path[i][i % 32] ^= 1);
         }
     }
-    for i in 0..proof.join_rounds.len() {
-        reject("join round", &|p| p.join_rounds[i][0] += one);
-        reject("join round", &|p| p.join_rounds[i][1] += one);
+    for i in 0..2 {
+        reject("cross value", &|p| p.cross_values[i] += one);
     }
+    reject("cross values swapped", &|p| p.cross_values.swap(0, 1));
     for i in 0..proof.fold_rounds.len() {
         reject("fold round", &|p| p.fold_rounds[i][0] += one);
         reject("fold round", &|p| p.fold_rounds[i][1] += one);
@@ -77,9 +76,7 @@ fn tampered_proofs_are_rejected() {
     }
     reject("swapped roots", &|p| p.roots.swap(0, 1));
     reject("swapped oracles", &|p| p.oracles.swap(0, 1));
-    reject("swapped commitments", &|p| {
-        std::mem::swap(&mut p.weights, &mut p.activations)
-    });
+    reject("swapped commitments", &|p| p.codes.swap(0, 1));
 }
 
 /// Changes the length of a sequence.
@@ -98,22 +95,23 @@ fn hostile_lengths_are_errors() {
     let case = Case::small();
     let proof = case.prove(&case.weights, &POLICY);
     for how in 0..5 {
-        for field in 0..11 + 2 * proof.oracles.len() {
+        for field in 0..12 + 2 * proof.oracles.len() {
             let mut hostile = proof.clone();
             match field {
-                0 => resize(&mut hostile.weights.band_rounds, how),
-                1 => resize(&mut hostile.activations.band_rounds, how),
-                2 => resize(&mut hostile.join_rounds, how),
+                0 => resize(&mut hostile.codes[0].band_rounds, how),
+                1 => resize(&mut hostile.codes[1].band_rounds, how),
+                2 => resize(&mut hostile.cross_values, how),
                 3 => resize(&mut hostile.fold_rounds, how),
                 4 => resize(&mut hostile.roots, how),
                 5 => resize(&mut hostile.final_message, how),
                 6 => resize(&mut hostile.oracles, how),
-                7 => resize(&mut hostile.weights.rows.values, how),
-                8 => resize(&mut hostile.weights.rows.path, how),
-                9 => resize(&mut hostile.activations.rows.values, how),
-                10 => resize(&mut hostile.activations.rows.path, how),
-                _ if field % 2 == 1 => resize(&mut hostile.oracles[(field - 11) / 2].values, how),
-                _ => resize(&mut hostile.oracles[(field - 11) / 2].path, how),
+                7 => resize(&mut hostile.codes[0].rows.values, how),
+                8 => resize(&mut hostile.codes[0].rows.path, how),
+                9 => resize(&mut hostile.codes[1].rows.values, how),
+                10 => resize(&mut hostile.codes[1].rows.path, how),
+                11 => resize(&mut hostile.codes, how),
+                _ if field % 2 == 0 => resize(&mut hostile.oracles[(field - 12) / 2].values, how),
+                _ => resize(&mut hostile.oracles[(field - 12) / 2].path, how),
             }
             let cause = match case.verify(&hostile) {
                 Err(OpeningError::Length { .. }) => 0,
@@ -122,10 +120,10 @@ fn hostile_lengths_are_errors() {
                 other => panic!("field {field}, change {how}: {other:?}"),
             };
             let expected = match field {
-                0..=6 => 0,
+                0..=6 | 11 => 0,
                 7 | 9 => 1,
                 8 | 10 => 2,
-                _ => 2 - field % 2,
+                _ => 1 + field % 2,
             };
             assert_eq!(cause, expected, "field {field}, change {how}");
         }
@@ -142,17 +140,16 @@ fn numbers_beyond_the_modulus_are_errors() {
             BaseField::from_u32_unchecked(bad),
             SecureField::from_u32_unchecked(0, 0, bad, 0),
         );
-        for field in 0..9 {
+        for field in 0..8 {
             let mut hostile = proof.clone();
             match field {
-                0 => hostile.weights.band_rounds[1][1] = secure,
-                1 => hostile.activations.band_value = secure,
-                2 => hostile.weights.joined_value = secure,
-                3 => hostile.join_rounds[2][0] = secure,
-                4 => hostile.fold_rounds[3][0] = secure,
-                5 => hostile.final_message[2] = secure,
-                6 => hostile.weights.rows.values[5] = base,
-                7 => hostile.activations.rows.values[5] = base,
+                0 => hostile.codes[0].band_rounds[1][1] = secure,
+                1 => hostile.codes[1].band_value = secure,
+                2 => hostile.cross_values[1] = secure,
+                3 => hostile.fold_rounds[3][0] = secure,
+                4 => hostile.final_message[2] = secure,
+                5 => hostile.codes[0].rows.values[5] = base,
+                6 => hostile.codes[1].rows.values[5] = base,
                 _ => hostile.oracles[1].values[3] = secure,
             }
             let verdict = case.verify(&hostile);
@@ -315,8 +312,7 @@ fn skipped_folding_is_rejected() {
             }
             folding.round(&mut transcript);
         }
-        let committed = claims.map(|own| own.committed);
-        let proof = folding.finish(committed, &POLICY, &mut transcript, start).unwrap();
+        let proof = folding.finish(&mut claims, &POLICY, &mut transcript, start).unwrap();
         let verdict = case.verify(&proof);
         match caught {
             "" => assert_eq!(verdict, Ok(())),

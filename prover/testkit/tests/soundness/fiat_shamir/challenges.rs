@@ -108,7 +108,7 @@ impl Challenges {
             claims: K::zero(),
             linear: Vec::new(),
             relations,
-            opened: Err(OpeningError::JoinClaim),
+            opened: Err(OpeningError::FoldClaim),
             places: [0; 2],
             transcripts: [Transcript::new(PROTOCOL), Transcript::new(PROTOCOL)],
         };
@@ -255,7 +255,7 @@ pub const RELATIONS: [Relation; 4] = [Relation::Range16, Relation::Bits, Relatio
 /// Draws the challenges of a tree, whatever its messages are; returns the claim on its leaves.
 pub fn descend(tree: &TreeProof, drawn: &mut Vec<K>, t: &mut Transcript) -> LeafClaim {
     t.send(LOOKUP_SUM, &tree.root);
-    let (mut value, mut point) = (tree.root, Vec::new());
+    let (mut value, mut point) = (gkr::root_fraction(tree.root), Vec::new());
     for layer in &tree.layers {
         drawn.push(t.challenge(LOOKUP_LAYER));
         point.clear();

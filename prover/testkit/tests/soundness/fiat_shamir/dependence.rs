@@ -78,22 +78,22 @@ fn tree_messages(first: usize) -> [Message; 3] {
 fn opening_messages(opening: usize) -> [Message; 9] {
     let changes: [(&str, Change); 9] = [
         ("round of the bands", |p| {
-            raise(&mut parts_of_mut(&mut messages_mut(p).opening).weights.band_rounds)
+            raise(&mut parts_of_mut(&mut messages_mut(p).opening).codes[0].band_rounds)
         }),
         ("evaluation of the bands", |p| {
-            parts_of_mut(&mut messages_mut(p).opening).weights.band_value += K::one()
+            parts_of_mut(&mut messages_mut(p).opening).codes[0].band_value += K::one()
         }),
         ("round of the units", |p| {
-            raise(&mut parts_of_mut(&mut messages_mut(p).opening).activations.band_rounds)
+            raise(&mut parts_of_mut(&mut messages_mut(p).opening).codes[1].band_rounds)
         }),
         ("evaluation of the units", |p| {
-            parts_of_mut(&mut messages_mut(p).opening).activations.band_value += K::one()
+            parts_of_mut(&mut messages_mut(p).opening).codes[1].band_value += K::one()
         }),
-        ("round that joins both", |p| {
-            raise(&mut parts_of_mut(&mut messages_mut(p).opening).join_rounds)
+        ("weights at the point of the activations", |p| {
+            parts_of_mut(&mut messages_mut(p).opening).cross_values[0] += K::one()
         }),
-        ("joined value of the weights", |p| {
-            parts_of_mut(&mut messages_mut(p).opening).weights.joined_value += K::one()
+        ("activations at the point of the weights", |p| {
+            parts_of_mut(&mut messages_mut(p).opening).cross_values[1] += K::one()
         }),
         ("folded oracle", |p| {
             parts_of_mut(&mut messages_mut(p).opening).roots[0][7] ^= 1
