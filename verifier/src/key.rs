@@ -216,6 +216,14 @@ impl ModelKey {
         self.weights.columns_of(&tiles, log_band)
     }
 
+    /// What the opening of a chunk is about, in its order: the columns that hold its weights, and all columns of its activations.
+    pub fn opened_all(&self, chunk: &Chunk, activations: &CommitmentParams) -> [(CommitmentName, OpenedColumns); 2] {
+        [
+            (CommitmentName::Weights, self.opened(chunk)),
+            (CommitmentName::Activations, activations.all()),
+        ]
+    }
+
     /// The row spaces of a chunk of a statement of these lengths.
     pub fn shape(&self, chunk: &Chunk, lengths: impl Into<Lengths>) -> Shape {
         Shape::with_limbs(&self.config, self.params.limb_set(&self.config), chunk, lengths)

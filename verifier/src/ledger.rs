@@ -13,7 +13,7 @@ use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
-use crate::opening::{self, CommitmentName, CommitmentParams};
+use crate::opening::{self, CommitmentParams};
 use crate::policy::{queries, LOOKUP_GRIND_BITS, MIN_BITS, STARK_LOG_BLOWUP, STARK_WORK_BITS};
 use crate::stark::component;
 pub use crate::term::{Term, FIELD_BITS};
@@ -185,10 +185,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     claim_terms(&shape, &mut terms);
     stark_terms(&shape.config.relations(), &mut terms);
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
-    terms.extend(opening::terms(&[
-        (CommitmentName::Weights, key.opened(chunk)),
-        (CommitmentName::Activations, activations.all()),
-    ]));
+    terms.extend(opening::terms(&key.opened_all(chunk, &activations)));
     Ledger { terms }
 }
 

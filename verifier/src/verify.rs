@@ -24,7 +24,7 @@ use crate::labels::{
 use crate::ledger::security_bits;
 use crate::length::most_bytes;
 use crate::message::{NotCanonical, Unread};
-use crate::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
+use crate::opening::{self, Claim, Commitment, CommitmentParams, OpeningError};
 use crate::policy::{parameter_words, LOOKUP_GRIND_BITS, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
@@ -278,20 +278,21 @@ pub struct Conversation {
 impl Conversation {
     /// The claims that the opening of a chunk proves: on the weights, then on the activations.
     pub fn claims(&self, key: &ModelKey, chunk: &Chunk) -> [Claim<'_>; 2] {
+        let [(_, columns), (name, units)] = key.opened_all(chunk, &self.activations);
         let weights = Claim {
             commitment: key.commitment(),
-            columns: key.opened(chunk),
+            columns,
             point: &self.outputs.band_point,
             gamma: &self.outputs.bands,
             value: weight_claim(&self.inputs.operands, &self.families),
         };
         let activations = Claim {
             commitment: Commitment {
-                name: CommitmentName::Activations,
+                name,
                 params: self.activations,
                 root: self.root,
             },
-            columns: self.activations.all(),
+            columns: units,
             point: &self.outputs.unit_point,
             gamma: &self.outputs.units,
             value: self.end,

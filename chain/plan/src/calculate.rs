@@ -88,7 +88,8 @@ fn unit_extension<K: Scalar>(shape: &Shape, batch: &Batch<K>, point: &[K], at: &
 /// The columns that an opening of a model in one piece is about: of the weights, and of the activations.
 pub fn opened(key: &ModelKey, shape: &Shape) -> [OpenedColumns; 2] {
     let activations = CommitmentParams::of_activations(shape, &key.weights);
-    [key.opened(&Chunk::whole(key.config.layers)), activations.all()]
+    key.opened_all(&Chunk::whole(key.config.layers), &activations)
+        .map(|(_, columns)| columns)
 }
 
 /// The results of a program: the values that a verifier compares.

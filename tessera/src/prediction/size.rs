@@ -71,14 +71,11 @@ fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
     let code = |params: &CommitmentParams| {
         let depth = params.log_message + params.log_blowup - 1;
         let tiles = params.columns().next_power_of_two().trailing_zeros() + params.log_message - TILE_LOG;
-        rounds(tiles)
-            + 2.0 * SECURE
-            + LIST
-            + 2.0 * BASE * params.columns() as f64 * leaves(count, depth)
-            + path(count, depth)
+        rounds(tiles) + SECURE + LIST + 2.0 * BASE * params.columns() as f64 * leaves(count, depth) + path(count, depth)
     };
     let variables = weights.log_message.max(activations.log_message);
-    let mut folds = 2.0 * rounds(variables) + 3.0 * LIST + SECURE * f64::from(FINAL_LOG).exp2() + 8.0;
+    let cross_values = LIST + 2.0 * SECURE;
+    let mut folds = LIST + cross_values + rounds(variables) + 3.0 * LIST + SECURE * f64::from(FINAL_LOG).exp2() + 8.0;
     let mut left = variables - 1;
     while left > FINAL_LOG {
         let depth = left + weights.log_blowup - FOLD_LOG;

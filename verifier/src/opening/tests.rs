@@ -1,6 +1,6 @@
 use std::ops::Range;
 
-use super::parts::{said_columns, Layout, OpeningPolicy};
+use super::parts::{said_columns, Combined, Layout, OpeningPolicy};
 use super::*;
 use crate::message::Unread;
 use crate::policy::{
@@ -8,6 +8,8 @@ use crate::policy::{
 };
 use crate::term::{Term, FIELD_BITS};
 use crate::transcript::Transcript;
+use num_traits::One;
+use stwo::core::fields::qm31::SecureField;
 
 fn params(tiles: usize, log_message: u32, log_blowup: u32) -> CommitmentParams {
     CommitmentParams {
@@ -185,4 +187,20 @@ fn a_list_without_claims_is_refused() {
     assert_eq!(transcript.challenge("next"), Transcript::new("lists").challenge("next"));
     let bits: Vec<f64> = terms(&[]).iter().map(|term| term.bits).collect();
     assert_eq!(bits, [0.0]);
+}
+
+/// Every column has its own power of one challenge, every claim on their sum its own power of another one, which is drawn after it.
+#[test]
+fn claims_have_powers_of_their_own() {
+    let mut transcript = Transcript::new("powers");
+    let points: Vec<Vec<SecureField>> = (0..4).map(|i| vec![SecureField::from(i); 3]).collect();
+    let combined = Combined::draw(points.clone(), &mut transcript);
+    let mut other = Transcript::new("powers");
+    let [iota, theta] = ["opening sum", "opening points"].map(|label| other.challenge(label));
+    assert!(iota != theta && ![iota, theta].contains(&SecureField::one()));
+    let powers = |x: SecureField| [SecureField::one(), x, x * x, x * x * x];
+    assert_eq!(combined.scales, powers(iota));
+    let expected: Vec<_> = powers(theta).into_iter().zip(points).collect();
+    assert_eq!(combined.points, expected);
+    assert_eq!(transcript.challenge("next"), other.challenge("next"));
 }
