@@ -128,7 +128,7 @@ library Conversation {
         t.root(uint256(bytes32("model")), 5, shape.model);
     }
 
-    /// All trees, and what they add up to. `Lookups.tree` refuses sums that are not reduced.
+    /// All trees, and what they add up to.
     function lookups(Transcript.State memory t, Shape memory shape, End memory end, uint256 place) private pure returns (uint256) {
         uint256 nonce = word(place) >> 192;
         require(t.worked(LOOKUP_WORK, nonce), "lookups: work");
@@ -136,12 +136,9 @@ library Conversation {
         place += 8;
         t.words(uint256(bytes32("lookups")), 7, place, 0);
         for (uint256 i = 0; i < 4; i++) (end.relations[2 * i], end.relations[2 * i + 1]) = t.drawPair();
-        end.leafPoints = new uint256[][](shape.trees.length);
-        end.leafValues = new uint256[2][](shape.trees.length);
-        for (uint256 i = 0; i < shape.trees.length; i++) {
-            end.lookups = Field.add(end.lookups, word(place) >> 128);
-            (end.leafPoints[i], end.leafValues[i][0], end.leafValues[i][1], place) = Lookups.tree(t, shape.trees[i], place);
-        }
+        Lookups.Trees memory trees;
+        (trees, place) = Lookups.verify(t, shape.trees, place);
+        (end.leafPoints, end.leafValues, end.lookups) = (trees.points, trees.values, trees.sum);
         return place;
     }
 

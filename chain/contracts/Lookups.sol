@@ -13,44 +13,98 @@ library Lookups {
     uint256 private constant ROUND = uint256(bytes32("lookup round"));
     uint256 private constant CHILDREN = uint256(bytes32("lookup children"));
 
-    /// A tree of 2^layers leaves in calldata: its sum and the denominator of its root, then of every layer the rounds, 32 bytes each, and
-    /// the four values of both children. Returns the claim on its leaves, which is still to be proved, and where the tree ends.
-    function tree(Transcript.State memory t, uint256 layers, uint256 offset)
-        internal
-        pure
-        returns (uint256[] memory point, uint256 numerator, uint256 denominator, uint256)
-    {
-        (numerator, denominator) = pair(offset);
-        require(denominator != 0, "lookups: denominator 0");
-        numerator = Field.mul(numerator, denominator);
-        t.message(SUM, 10, offset, 2);
-        offset += 32;
-        point = new uint256[](0);
-        for (uint256 k = 0; k < layers; k++) {
-            (point, numerator, denominator) = layer(t, point, numerator, denominator, offset);
-            offset += 32 * k + 64;
-        }
-        return (point, numerator, denominator, offset);
+    /// The most trees of a group, and the most leaves of a group of several.
+    uint256 private constant GROUP_TREES = 12;
+    uint256 private constant GROUP_LEAVES = 1 << 28;
+
+    /// Trees of 2^logs leaves, and the claims on their leaves, which are still to be proved: points, numerators and denominators. What all
+    /// of them add up to.
+    struct Trees {
+        uint256[] logs;
+        uint256[][] points;
+        uint256[2][] values;
+        uint256 sum;
     }
 
-    /// From the claims on a layer at a point to those on the next one.
-    function layer(
-        Transcript.State memory t,
-        uint256[] memory point,
-        uint256 numerator,
-        uint256 denominator,
-        uint256 offset
-    ) private pure returns (uint256[] memory next, uint256, uint256) {
-        uint256 eta = t.challenge(LAYER, 12);
-        uint256 claim = Field.add(numerator, Field.mul(eta, denominator));
-        // Inverses of the point, in whose places the next point comes.
-        next = invert(point);
-        for (uint256 i = 1; i < next.length; i++) {
-            (claim, next[i]) = round(t, claim, next[i], offset);
+    /// Trees of so many leaves in calldata, group by group: sums and denominators of the roots, then of every layer the rounds, 32 bytes
+    /// each, and the four values of both children of every tree that goes on. Also returns where they end.
+    function verify(Transcript.State memory t, uint256[] memory logs, uint256 offset)
+        internal
+        pure
+        returns (Trees memory own, uint256)
+    {
+        own.logs = logs;
+        own.points = new uint256[][](logs.length);
+        own.values = new uint256[2][](logs.length);
+        for (uint256 from = 0; from < logs.length;) {
+            uint256 to = groupEnd(logs, from);
+            offset = roots(t, own, from, to, offset);
+            offset = layers(t, own, from, to, offset);
+            from = to;
+        }
+        return (own, offset);
+    }
+
+    /// Behind the last tree of the group that begins with one: as many as a group may have.
+    function groupEnd(uint256[] memory logs, uint256 from) private pure returns (uint256 to) {
+        uint256 leaves = 1 << logs[from];
+        for (to = from + 1; to < logs.length && to - from < GROUP_TREES; to++) {
+            leaves += 1 << logs[to];
+            if (leaves > GROUP_LEAVES) break;
+        }
+    }
+
+    /// The roots of a group: what their trees add up to, and their denominators.
+    function roots(Transcript.State memory t, Trees memory own, uint256 from, uint256 to, uint256 offset)
+        private
+        pure
+        returns (uint256)
+    {
+        t.message(SUM, 10, offset, 2 * (to - from));
+        for (uint256 i = from; i < to; i++) {
+            (uint256 sum, uint256 denominator) = pair(offset);
+            require(denominator != 0, "lookups: denominator 0");
+            own.sum = Field.add(own.sum, sum);
+            own.values[i] = [Field.mul(sum, denominator), denominator];
             offset += 32;
         }
-        (next[0], numerator, denominator) = children(t, eta, claim, offset);
-        return (next, numerator, denominator);
+        return offset;
+    }
+
+    /// From the roots of a group to its leaves. A tree leaves at its own depth.
+    function layers(Transcript.State memory t, Trees memory own, uint256 from, uint256 to, uint256 offset)
+        private
+        pure
+        returns (uint256)
+    {
+        uint256 depth;
+        for (uint256 i = from; i < to; i++) {
+            if (own.logs[i] > depth) depth = own.logs[i];
+        }
+        uint256[] memory point = new uint256[](0);
+        for (uint256 k = 0; k < depth; k++) {
+            uint256 eta = t.challenge(LAYER, 12);
+            uint256 claim = claimed(own, [from, to], k, eta);
+            // Inverses of the point, in whose places the next point comes.
+            point = invert(point);
+            for (uint256 i = 1; i < point.length; i++) {
+                (claim, point[i]) = round(t, claim, point[i], offset);
+                offset += 32;
+            }
+            offset = children(t, own, [from, to, k, eta, claim], point, offset);
+        }
+        return offset;
+    }
+
+    /// The claim on a layer of all trees of a group that have it.
+    function claimed(Trees memory own, uint256[2] memory group, uint256 k, uint256 eta) private pure returns (uint256 claim) {
+        (uint256 weight, uint256 square) = (Field.ONE, Field.mul(eta, eta));
+        for (uint256 i = group[0]; i < group[1]; i++) {
+            if (own.logs[i] <= k) continue;
+            uint256[2] memory value = own.values[i];
+            claim = Field.add(claim, Field.mul(weight, Field.add(value[0], Field.mul(eta, value[1]))));
+            weight = Field.mul(weight, square);
+        }
     }
 
     /// A round, given the inverse of the coordinate of its variable. Returns the next claim and the challenge.
@@ -68,22 +122,45 @@ library Lookups {
         return (claim, c);
     }
 
-    /// The end of a layer: the values of both children. Returns the coordinate between them, and the values there.
-    function children(Transcript.State memory t, uint256 eta, uint256 claim, uint256 offset)
-        private
-        pure
-        returns (uint256 zeta, uint256, uint256)
-    {
-        (uint256 n0, uint256 d0) = pair(offset);
-        (uint256 n1, uint256 d1) = pair(offset + 32);
-        require(claim == combined(eta, n0, d0, n1, d1), "lookups: not the sum of the next layer");
-        t.message(CHILDREN, 15, offset, 4);
-        zeta = t.challenge(CHILDREN, 15);
-        return (zeta, between(n0, n1, zeta), between(d0, d1, zeta));
+    /// The end of a layer, of which are given the first tree of the group, the one behind the last, the number of the layer, eta and the
+    /// claim: the values of both children of every tree that has it. The coordinate between them becomes the first of the point.
+    function children(
+        Transcript.State memory t,
+        Trees memory own,
+        uint256[5] memory at,
+        uint256[] memory point,
+        uint256 offset
+    ) private pure returns (uint256) {
+        (uint256 weight, uint256 square, uint256 sum, uint256 end) = (Field.ONE, Field.mul(at[3], at[3]), 0, offset);
+        for (uint256 i = at[0]; i < at[1]; i++) {
+            if (own.logs[i] <= at[2]) continue;
+            sum = Field.add(sum, Field.mul(weight, combined(at[3], end)));
+            weight = Field.mul(weight, square);
+            end += 64;
+        }
+        require(at[4] == sum, "lookups: not the sum of the next layer");
+        t.message(CHILDREN, 15, offset, (end - offset) >> 4);
+        point[0] = t.challenge(CHILDREN, 15);
+        for (uint256 i = at[0]; i < at[1]; i++) {
+            if (own.logs[i] <= at[2]) continue;
+            own.points[i] = point;
+            own.values[i] = next(offset, point[0]);
+            offset += 64;
+        }
+        return offset;
     }
 
-    /// n0 d1 + n1 d0 + eta d0 d1.
-    function combined(uint256 eta, uint256 n0, uint256 d0, uint256 n1, uint256 d1) private pure returns (uint256) {
+    /// Numerator and denominator at the coordinate between both children.
+    function next(uint256 offset, uint256 zeta) private pure returns (uint256[2] memory) {
+        (uint256 n0, uint256 d0) = pair(offset);
+        (uint256 n1, uint256 d1) = pair(offset + 32);
+        return [between(n0, n1, zeta), between(d0, d1, zeta)];
+    }
+
+    /// n0 d1 + n1 d0 + eta d0 d1, of both children in calldata.
+    function combined(uint256 eta, uint256 offset) private pure returns (uint256) {
+        (uint256 n0, uint256 d0) = pair(offset);
+        (uint256 n1, uint256 d1) = pair(offset + 32);
         n1 = Field.add(n1, Field.mul(eta, d1));
         return Field.add(Field.mul(n0, d1), Field.mul(d0, n1));
     }

@@ -167,20 +167,26 @@ contract Harness {
         out = abi.encodePacked(out, uint128(claim), t.digest);
     }
 
-    /// A tree of lookups: digest, number of layers, root, layers. Returns point, numerator, denominator and digest.
+    /// Trees of lookups: digest, number of trees, layers of each, then groups. Returns points, numerators, denominators, the sum and the digest.
     function lookups(bytes calldata data) external view returns (bytes memory out, uint256 used) {
         Transcript.State memory t = Transcript.State(uint256(bytes32(data[0:32])), 0);
-        uint256 layers = uint8(data[32]);
+        uint256[] memory logs = new uint256[](uint8(data[32]));
+        for (uint256 i = 0; i < logs.length; i++) logs[i] = uint8(data[33 + i]);
         uint256 offset;
         assembly {
-            offset := add(data.offset, 33)
+            offset := data.offset
         }
+        uint256 end = offset + data.length;
         used = gasleft();
-        (uint256[] memory point, uint256 numerator, uint256 denominator, uint256 end) = Lookups.tree(t, layers, offset);
+        Lookups.Trees memory trees;
+        (trees, offset) = Lookups.verify(t, logs, offset + 33 + logs.length);
         used -= gasleft();
-        require(end == offset + data.length - 33, "length");
-        for (uint256 i = 0; i < point.length; i++) out = abi.encodePacked(out, uint128(point[i]));
-        out = abi.encodePacked(out, uint128(numerator), uint128(denominator), t.digest);
+        require(offset == end, "length");
+        for (uint256 i = 0; i < logs.length; i++) {
+            for (uint256 k = 0; k < logs[i]; k++) out = abi.encodePacked(out, uint128(trees.points[i][k]));
+            out = abi.encodePacked(out, uint128(trees.values[i][0]), uint128(trees.values[i][1]));
+        }
+        out = abi.encodePacked(out, uint128(trees.sum), t.digest);
     }
 
     /// A row: number of columns, their weights, their values. Returns both sums.

@@ -2,6 +2,7 @@
 //! end of a tree's proof says about the columns. A function of the shape alone.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
@@ -18,6 +19,11 @@ use crate::wiring::suffix;
 
 /// log2 of the most leaves of a tree. A taller lookup has a tree of its own.
 pub const LOG_LEAVES: u32 = 24;
+
+/// Trees of a group at most. With as many as are full, proving eleven of them takes the rounds of one.
+pub const GROUP_TREES: usize = 12;
+/// log2 of the leaves of a group of several trees at most.
+pub const LOG_GROUP_LEAVES: u32 = 28;
 
 /// A lookup of one lane in all rows of its part.
 #[derive(Clone, Debug)]
@@ -188,6 +194,23 @@ fn cut(planes: Vec<Plane>, log_leaves: u32) -> Vec<LookupTree> {
     trees
 }
 
+/// The groups of trees of `2^log` leaves each that are proved together: consecutive ones, as many as a group may have.
+pub fn groups(logs: &[u32]) -> Vec<Range<usize>> {
+    let mut groups: Vec<Range<usize>> = Vec::new();
+    let mut leaves = 0u64;
+    for (tree, log) in logs.iter().enumerate() {
+        leaves += 1 << log;
+        match groups.last_mut() {
+            Some(group) if group.len() < GROUP_TREES && leaves <= 1 << LOG_GROUP_LEAVES => group.end = tree + 1,
+            _ => {
+                leaves = 1 << log;
+                groups.push(tree..tree + 1);
+            }
+        }
+    }
+    groups
+}
+
 /// What the padding of all trees adds to the sum of their fractions.
 pub fn padding(trees: &[LookupTree]) -> SecureField {
     let of = |tree: &LookupTree| BaseField::from(tree.padding());
@@ -232,6 +255,21 @@ mod tests {
                 assert!(tree.leaves() <= 1 << tree.log_leaves() && 2 * tree.leaves() > 1 << tree.log_leaves());
             }
         }
+    }
+
+    /// Every tree is in one group, and no group could take the next tree.
+    #[test]
+    fn groups_are_as_large_as_they_may_be() {
+        assert_eq!(groups(&[]), []);
+        assert_eq!(groups(&[24; 12]), [0..12]);
+        assert_eq!(groups(&[24; 13]), [0..12, 12..13]);
+        assert_eq!(groups(&[24, 24, 17]), [0..3]);
+        // Two of 2^27 leaves fill a group, and so does one more with eight of 2^24.
+        assert_eq!(
+            groups(&[27, 27, 27, 24, 24, 24, 24, 24, 24, 24, 24, 20]),
+            [0..2, 2..11, 11..12]
+        );
+        assert_eq!(groups(&[28, 6]), [0..1, 1..2]);
     }
 
     #[test]

@@ -308,10 +308,12 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
     match field % 32 {
         3 => edit(&mut own.statistics.tops, input, |t, i| *t = i.number() as i16),
         4 => edit(&mut own.statistics.clips, input, set_clip),
-        5 => edit(&mut own.lookups, input, |tree, i| match i.byte() % 4 {
-            0 => tree.root[i.below(2)] = i.secure(),
-            1 => edit(&mut tree.layers, i, |layer, i| layer.children[i.below(4)] = i.secure()),
-            _ => edit(&mut tree.layers, i, |layer, i| edit(&mut layer.rounds, i, set_round)),
+        5 => edit(&mut own.lookups, input, |group, i| match i.byte() % 4 {
+            0 => edit(&mut group.roots, i, |root, i| root[i.below(2)] = i.secure()),
+            1 => edit(&mut group.layers, i, |layer, i| {
+                edit(&mut layer.children, i, |own, i| own[i.below(4)] = i.secure())
+            }),
+            _ => edit(&mut group.layers, i, |layer, i| edit(&mut layer.rounds, i, set_round)),
         }),
         6 if input.byte().is_multiple_of(2) => own.matmuls.claim = input.secure(),
         6 => edit(&mut own.matmuls.sumcheck.rounds, input, set_round),
@@ -326,7 +328,14 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
         19 => own.claimed_sum = input.secure(),
         20..=28 => edit_stark(&mut own.stark, field % 32, input),
         29 if field >= 128 => (own.activations, own.opening) = (other.activations, other.opening.clone()),
-        29 => parts_of_mut(&mut own.opening).weights = parts_of(&other.opening).weights.clone(),
+        29 => {
+            let (own, other) = (parts_of_mut(&mut own.opening), parts_of(&other.opening));
+            own.codes
+                .iter_mut()
+                .zip(&other.codes)
+                .take(1)
+                .for_each(|(own, other)| *own = other.clone());
+        }
         30 => own.stark = other.stark.clone(),
         _ => {
             (own.matmuls, own.linear) = (other.matmuls.clone(), other.linear.clone());

@@ -1,17 +1,21 @@
 //! Sums of fractions by GKR (docs/protocol.md, section 8.5), the twin of the prover's `gkr`.
 //!
 //! A tree of `n` layers has `2^n` fractions as leaves; a node is the sum of its children, node `x` of a layer of `2^k` that of
-//! nodes `x` and `x + 2^k` of the next. Every tree is proved from its root: a claim on numerators and denominators of a layer,
-//! as multilinear polynomials at a point, becomes by a sumcheck one on the next layer.
+//! nodes `x` and `x + 2^k` of the next. Trees are proved in groups from their roots: claims on numerators and denominators of a layer
+//! of every tree, as multilinear polynomials at one point, become by one sumcheck claims on the next layer. A tree leaves at its own
+//! depth.
 //!
 //! **What the caller still owes:** the roots are right only if the claim on the leaves of every tree is discharged, and what they
 //! sum up to ([`sum`]) is not compared with anything here.
 
-use num_traits::Zero;
+use std::iter::successors;
+use std::ops::Range;
+
+use num_traits::{One, Zero};
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use tessera_circuits::trees::LeafClaim;
+use tessera_circuits::trees::{groups, LeafClaim};
 use thiserror::Error;
 
 use crate::labels::{LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM};
@@ -21,22 +25,22 @@ use crate::transcript::Transcript;
 
 type K = SecureField;
 
-/// The step from a layer to the next one.
+/// The step from a layer to the next one, of all trees of a group that have a next one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LayerProof {
     /// For every variable the polynomial `q` of degree 2 that is left of a round when `eq` is taken out: `q(0)` and its leading
     /// coefficient.
     pub rounds: Vec<Round>,
-    /// Of both children at the end point: numerator and denominator of the first, then of the second.
-    pub children: [K; 4],
+    /// Of every tree both children at the end point: numerator and denominator of the first, then of the second.
+    pub children: Vec<[K; 4]>,
 }
 
-/// A tree from its root to its leaves.
+/// A group of trees from their roots to their leaves.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TreeProof {
-    /// The sum of the fractions of all leaves, and the product of their denominators.
-    pub root: [K; 2],
-    /// From the root on.
+pub struct GroupProof {
+    /// Of every tree the sum of the fractions of all leaves, and the product of their denominators.
+    pub roots: Vec<[K; 2]>,
+    /// From the roots on.
     pub layers: Vec<LayerProof>,
 }
 
@@ -46,18 +50,27 @@ pub struct TreeProof {
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub enum GkrError {
-    #[error("lookups: {got} trees, expected {expected}")]
-    Trees { got: usize, expected: usize },
-    #[error("lookups: tree {tree} has {got} layers, expected {expected}")]
-    Layers { tree: usize, got: usize, expected: usize },
-    #[error("lookups: layer {layer} of tree {tree} has {got} rounds")]
-    Rounds { tree: usize, layer: usize, got: usize },
+    #[error("lookups: {got} groups of trees, expected {expected}")]
+    Groups { got: usize, expected: usize },
+    #[error("lookups: group {group} has {got} trees, expected {expected}")]
+    Trees { group: usize, got: usize, expected: usize },
+    #[error("lookups: group {group} has {got} layers, expected {expected}")]
+    Layers { group: usize, got: usize, expected: usize },
+    #[error("lookups: layer {layer} of group {group} has {got} rounds")]
+    Rounds { group: usize, layer: usize, got: usize },
+    #[error("lookups: layer {layer} of group {group} has children of {got} trees, expected {expected}")]
+    Children {
+        group: usize,
+        layer: usize,
+        got: usize,
+        expected: usize,
+    },
     #[error("lookups: the sum of tree {tree} has the denominator zero")]
     ZeroDenominator { tree: usize },
-    #[error("lookups: a point of tree {tree} has a coordinate 0")]
-    DegeneratePoint { tree: usize },
-    #[error("lookups: layer {layer} of tree {tree} is not the sum of the next")]
-    Layer { tree: usize, layer: usize },
+    #[error("lookups: a point of group {group} has a coordinate 0")]
+    DegeneratePoint { group: usize },
+    #[error("lookups: layer {layer} of group {group} is not the sum of the next")]
+    Layer { group: usize, layer: usize },
     #[error(transparent)]
     NotCanonical(#[from] NotCanonical),
 }
@@ -84,75 +97,118 @@ fn round_value<V: Received>(claim: V, [q0, leading]: Round<V>, inverse: K, c: K)
     q0 + (slope + leading * c) * c
 }
 
-/// Verifies trees of `2^log` leaves each; the returned claims on the leaves must be discharged. Also returns the sum of the roots,
-/// none of which has the denominator zero.
+/// What the trees of a group that have a layer are weighed with in its claim: powers of `lambda` squared, because each has a claim on
+/// its numerators and `lambda` times one on its denominators.
+pub fn weights(lambda: K) -> impl Iterator<Item = K> {
+    successors(Some(K::one()), move |weight| Some(*weight * lambda * lambda))
+}
+
+/// Verifies trees of `2^log` leaves each, in groups that follow from these numbers; the returned claims on the leaves, in the order of
+/// the trees, must be discharged. Also returns the sum of all fractions, of which none has the denominator zero.
 pub fn verify(
     logs: &[u32],
-    proofs: Unread<'_, Vec<TreeProof>>,
+    proofs: Unread<'_, Vec<GroupProof>>,
     transcript: &mut Transcript,
 ) -> Result<(Vec<LeafClaim>, K), GkrError> {
-    let expected = logs.len();
-    let proofs = proofs.exactly(expected, |got| GkrError::Trees { got, expected })?;
-    let (mut leaves, mut sum) = (Vec::with_capacity(expected), K::zero());
-    for (tree, (log, proof)) in logs.iter().zip(proofs.each()).enumerate() {
-        let (root, leaf) = verify_tree(tree, *log as usize, proof, transcript)?;
-        leaves.push(leaf);
-        sum += root[0];
+    let groups = groups(logs);
+    let expected = groups.len();
+    let proofs = proofs.exactly(expected, |got| GkrError::Groups { got, expected })?;
+    let (mut leaves, mut sum) = (Vec::with_capacity(logs.len()), K::zero());
+    for (group, (trees, proof)) in groups.into_iter().zip(proofs.each()).enumerate() {
+        let (own, roots) = verify_group(group, trees, logs, proof, transcript)?;
+        leaves.extend(own);
+        sum += roots;
     }
     Ok((leaves, sum))
 }
 
-/// Verifies a tree of so many layers. Also returns its root.
-fn verify_tree(
-    tree: usize,
-    expected: usize,
-    proof: Unread<'_, TreeProof>,
+/// Verifies a group of trees. Also returns the sum of its fractions.
+fn verify_group(
+    group: usize,
+    trees: Range<usize>,
+    logs: &[u32],
+    proof: Unread<'_, GroupProof>,
     transcript: &mut Transcript,
-) -> Result<([K; 2], LeafClaim), GkrError> {
+) -> Result<(Vec<LeafClaim>, K), GkrError> {
+    let (first, logs) = (trees.start, logs.get(trees).unwrap_or_default());
+    let expected = logs.len();
+    let roots = proof.part(|p| &p.roots);
+    let roots = roots.exactly(expected, |got| GkrError::Trees { group, got, expected })?;
+    let expected = logs.iter().max().map_or(0, |log| *log as usize);
     let layers = proof.part(|p| &p.layers);
-    let layers = layers.exactly(expected, |got| GkrError::Layers { tree, got, expected })?;
-    let root = *transcript.receive(LOOKUP_SUM, proof.part(|p| &p.root))?;
-    if root[1].is_zero() {
-        return Err(GkrError::ZeroDenominator { tree });
+    let layers = layers.exactly(expected, |got| GkrError::Layers { group, got, expected })?;
+
+    let roots = transcript.receive(LOOKUP_SUM, roots)?;
+    if let Some(own) = roots.iter().position(|[_, denominator]| denominator.is_zero()) {
+        return Err(GkrError::ZeroDenominator { tree: first + own });
     }
-    let ([mut numerator, mut denominator], mut point) = (root_fraction(root), Vec::<K>::new());
+    // The claims on the layer where the group is; that of a tree stays as it is when it has reached its leaves.
+    let mut claims: Vec<LeafClaim> = roots.iter().map(|root| at(Vec::new(), root_fraction(*root))).collect();
+    let mut point = Vec::<K>::new();
     for (layer, step) in layers.each().enumerate() {
         let rounds = step.part(|p| &p.rounds);
-        let rounds = rounds.exactly(layer, |got| GkrError::Rounds { tree, layer, got })?;
+        let rounds = rounds.exactly(layer, |got| GkrError::Rounds { group, layer, got })?;
+        let mut active: Vec<&mut LeafClaim> = claims
+            .iter_mut()
+            .zip(logs)
+            .filter_map(|(claim, log)| (*log as usize > layer).then_some(claim))
+            .collect();
+        let expected = active.len();
+        let children = step.part(|p| &p.children);
+        let children = children.exactly(expected, |got| GkrError::Children {
+            group,
+            layer,
+            got,
+            expected,
+        })?;
         let lambda = transcript.challenge(LOOKUP_LAYER);
-        let mut end = SumcheckClaim::new(numerator + denominator * lambda);
+        let claimed = active.iter().map(|own| own.numerator + own.denominator * lambda);
+        let mut end = SumcheckClaim::new(weighed(lambda, claimed));
         if point.iter().any(K::is_zero) {
-            return Err(GkrError::DegeneratePoint { tree });
+            return Err(GkrError::DegeneratePoint { group });
         }
         for (said, inverse) in rounds.each().zip(K::batch_inverse(&point)) {
             let value = |claim, message, c| round_value(claim, message, inverse, c);
             end.round(LOOKUP_ROUND, said, value, transcript)?;
         }
-        let (children, t) = LOOKUP_CHILDREN.receive(step.part(|p| &p.children), transcript)?;
-        if end.value != sum_of_children(children, lambda) {
-            return Err(GkrError::Layer { tree, layer });
+        let (children, t) = LOOKUP_CHILDREN.receive_all(children, transcript)?;
+        let sums = children.iter().map(|own| sum_of_children(*own, lambda));
+        if end.value != weighed(lambda, sums) {
+            return Err(GkrError::Layer { group, layer });
         }
-        [numerator, denominator] = between(children, t);
         point = [vec![t], end.point].concat();
+        for (claim, children) in active.iter_mut().zip(children) {
+            **claim = at(point.clone(), between(*children, t));
+        }
     }
-    let leaf = LeafClaim {
+    Ok((claims, roots.iter().fold(K::zero(), |sum, [own, _]| sum + *own)))
+}
+
+/// A claim on numerators and denominators at a point.
+fn at(point: Vec<K>, [numerator, denominator]: [K; 2]) -> LeafClaim {
+    LeafClaim {
         point,
         numerator,
         denominator,
-    };
-    Ok((root, leaf))
+    }
+}
+
+/// The sum of these values, each with the weight of its tree.
+fn weighed(lambda: K, values: impl Iterator<Item = K>) -> K {
+    let terms = weights(lambda).zip(values);
+    terms.fold(K::zero(), |sum, (weight, value)| sum + weight * value)
 }
 
 /// What the trees say that all their fractions add up to.
-pub fn sum(proofs: &[TreeProof]) -> K {
-    proofs.iter().fold(K::zero(), |sum, proof| sum + proof.root[0])
+pub fn sum(proofs: &[GroupProof]) -> K {
+    let roots = proofs.iter().flat_map(|proof| &proof.roots);
+    roots.fold(K::zero(), |sum, [own, _]| sum + *own)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sumcheck::tests::{secure, Masked};
-    use num_traits::One;
     use proptest::prelude::*;
     use stwo::core::fields::m31::{BaseField, P};
 
@@ -175,14 +231,14 @@ mod tests {
     }
 
     /// A tree of four leaves, its first layer summed as it should be: 1 and 1 over 1, together 2 over 1.
-    fn tree(rounds: Vec<Round>) -> Vec<TreeProof> {
+    fn tree(rounds: Vec<Round>) -> Vec<GroupProof> {
         let one = K::one();
         let layer = |rounds| LayerProof {
             rounds,
-            children: [one; 4],
+            children: vec![[one; 4]],
         };
-        vec![TreeProof {
-            root: [one + one, one],
+        vec![GroupProof {
+            roots: vec![[one + one, one]],
             layers: vec![layer(Vec::new()), layer(rounds)],
         }]
     }
@@ -195,7 +251,7 @@ mod tests {
             verify(&[2], Unread::of(&proofs), &mut Transcript::new("test")).expect_err("a forged tree")
         };
         let (zero, wrong) = (K::zero(), K::from(BaseField::from_u32_unchecked(P)));
-        assert_eq!(answer([zero; 2]), GkrError::Layer { tree: 0, layer: 1 });
+        assert_eq!(answer([zero; 2]), GkrError::Layer { group: 0, layer: 1 });
         for round in [[wrong, zero], [zero, wrong]] {
             assert!(matches!(answer(round), GkrError::NotCanonical(_)));
         }

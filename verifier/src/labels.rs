@@ -13,13 +13,13 @@ pub const CLIPPED_VALUES: &str = "clipped values";
 /// Proof of work before the challenges of the lookups.
 pub const LOOKUP_GRIND: &str = "lookup work";
 
-/// The sum of a tree, and its denominator.
+/// Of every tree of a group its sum, and its denominator.
 pub const LOOKUP_SUM: &str = "lookup sum";
-/// The challenge that combines numerators and denominators of a layer.
+/// The challenge that combines numerators and denominators of a layer of all trees.
 pub const LOOKUP_LAYER: &str = "lookup layer";
 /// A round of a layer.
 pub const LOOKUP_ROUND: Exchange = Exchange("lookup round", "lookup round");
-/// The values of both children, and the coordinate that chooses between them.
+/// The values of both children of every tree, and the coordinate that chooses between them.
 pub const LOOKUP_CHILDREN: Exchange = Exchange("lookup children", "lookup children");
 
 /// The random point with its scalars.

@@ -9,7 +9,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::trees::lookup_trees;
+use tessera_circuits::trees::{groups, lookup_trees, LookupTree};
 use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
@@ -125,12 +125,18 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
         formula: format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K| x 2^-{LOOKUP_GRIND_BITS}"),
         bits: FIELD_BITS - (fractions + 2.0 * entries).log2() + f64::from(LOOKUP_GRIND_BITS),
     });
-    // For each layer of 2^k nodes a combination, k rounds of degree 2, and a line.
-    let layers = trees.iter().map(|tree| f64::from(tree.log_leaves()));
-    let layers: f64 = layers.map(|n| n * (n + 1.0)).sum();
+    // For each layer of 2^k nodes of `m` trees of a group a combination of 2 m claims, k rounds of degree 2, and a line.
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let groups = groups(&logs);
+    let layers = groups.iter().map(|group| {
+        let own = &logs[group.clone()];
+        let depth = own.iter().max().copied().unwrap_or(0);
+        f64::from(depth * depth.saturating_sub(1) + 2 * own.iter().sum::<u32>())
+    });
+    let layers: f64 = layers.sum();
     terms.push(Term::algebraic(
         "sums of lookups",
-        format!("{layers} in {} trees / |K|", trees.len()),
+        format!("{layers} in {} trees, {} groups / |K|", trees.len(), groups.len()),
         layers,
     ));
 }

@@ -62,12 +62,13 @@ fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     said + matmuls + linear + opening::most_bytes(&key.weights, cost) + stark
 }
 
-/// The trees of so many lookups.
+/// The trees of so many lookups. All but the last are full, and so are groups but the last, of twelve trees or of more than half as many
+/// leaves as they may have.
 fn trees(lookups: u128) -> u128 {
-    let log = log_ceil(lookups);
-    let number = (lookups >> LOG_LEAVES) + 1;
-    let layers = (0..u128::from(log)).map(|layer| rounds(layer) + 4 * SECURE);
-    number * (2 * SECURE + LIST + layers.sum::<u128>())
+    let log = u128::from(log_ceil(lookups));
+    let (number, groups) = ((lookups >> LOG_LEAVES) + 1, (lookups >> (LOG_LEAVES + 3)) + 1);
+    let layers = (0..log).map(|layer| rounds(layer) + LIST);
+    number * (2 * SECURE + log * 4 * SECURE) + groups * (2 * LIST + layers.sum::<u128>())
 }
 
 /// The proof of the aggregator: each of its lists has the length that is checked, or that stwo asks for.

@@ -148,6 +148,13 @@ impl<const N: usize> Message for [K; N] {
     }
 }
 
+/// What there is of every tree of a group.
+impl<const N: usize> Message for [[K; N]] {
+    fn absorb(&self, label: &str, transcript: &mut Transcript) {
+        transcript.message(label, self.as_flattened());
+    }
+}
+
 impl<const N: usize> Message for [[K; 2]; N] {
     fn absorb(&self, label: &str, transcript: &mut Transcript) {
         transcript.message(label, self.as_flattened());
@@ -224,7 +231,7 @@ pub struct Exchange(pub &'static str, pub &'static str);
 
 impl Exchange {
     /// Sends the message; returns the challenge.
-    pub fn send<T: Message>(self, message: &T, transcript: &mut Transcript) -> K {
+    pub fn send<T: Message + ?Sized>(self, message: &T, transcript: &mut Transcript) -> K {
         transcript.send(self.0, message);
         transcript.challenge(self.1)
     }
@@ -236,6 +243,19 @@ impl Exchange {
         transcript: &mut Transcript,
     ) -> Result<(T, K), NotCanonical> {
         let message = *transcript.receive(self.0, said)?;
+        Ok((message, transcript.challenge(self.1)))
+    }
+
+    /// As [`Self::receive`], of a list whose length is known.
+    pub fn receive_all<'a, T>(
+        self,
+        said: Unread<'a, [T]>,
+        transcript: &mut Transcript,
+    ) -> Result<(&'a [T], K), NotCanonical>
+    where
+        [T]: Message + Serialize,
+    {
+        let message = transcript.receive(self.0, said)?;
         Ok((message, transcript.challenge(self.1)))
     }
 }

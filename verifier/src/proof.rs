@@ -12,7 +12,7 @@ use tessera_circuits::statistics::Statistics;
 
 use crate::codec::{after_header, check_canonical_stark, decode, encode, CodecError, FileKind};
 use crate::context::Context;
-use crate::gkr::TreeProof;
+use crate::gkr::GroupProof;
 use crate::key::ModelId;
 use crate::opening::OpeningProof;
 use crate::sumcheck::SumcheckProof;
@@ -45,8 +45,8 @@ pub struct ChunkProof {
     pub activations: [u8; 32],
     /// The nonce of the proof of work before the challenges of the lookups (section 11).
     pub lookup_work: u64,
-    /// The sums of all lookups (section 8.5), tree by tree.
-    pub lookups: Vec<TreeProof>,
+    /// The sums of all lookups (section 8.5), group by group.
+    pub lookups: Vec<GroupProof>,
     /// The matmuls (sections 5 and 6): injected into the aggregator, never recomputed.
     pub matmuls: MatmulProof,
     /// One batched sumcheck for all linear claims (section 7).

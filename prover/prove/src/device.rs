@@ -119,16 +119,17 @@ pub trait Products: Rounds {
     fn value(&self) -> Result<K, DeviceError>;
 }
 
-/// Trees of fractions of lookups on a device: one at a time, from its root to its leaves.
+/// Trees of fractions of lookups on a device: one group at a time, from the roots to the leaves.
 pub trait Layers: Send {
-    /// Builds a tree, in the place of the one before; returns numerator and denominator of its root.
-    fn root(&mut self, tree: usize) -> Result<[K; 2], DeviceError>;
+    /// Builds consecutive trees, in the place of those before; returns numerator and denominator of each root.
+    fn roots(&mut self, trees: Range<usize>) -> Result<Vec<[K; 2]>, DeviceError>;
 
-    /// The rounds from the layer of `2^point.len()` nodes to the one below it: `sum_x eq(point, x) (n0 d1 + d0 n1 + lambda d0 d1)`,
-    /// where each node `n, d` is the sum of the fractions `n0, d0` and `n1, d1`. The factor `eq` is taken out of each round, so that
-    /// a message is `[q(0), leading coefficient]`; what is left is `n0, d0, n1, d1`. Each layer can be proved once, in this order,
-    /// and `lambda` is not zero.
-    fn layer<'a>(&'a mut self, point: &'a [K], lambda: K) -> Result<Box<dyn Rounds + 'a>, DeviceError>;
+    /// The rounds from the layer of `2^point.len()` nodes of some of the trees that are built to the one below it: `sum_x eq(point, x)
+    /// sum_a lambda^(2 a) (n0 d1 + d0 n1 + lambda d0 d1)`, where each node `n, d` of tree `trees[a]` is the sum of the fractions `n0, d0`
+    /// and `n1, d1`. The factor `eq` is taken out of each round, so that a message is `[q(0), leading coefficient]`; what is left is
+    /// `n0, d0, n1, d1` of each of these trees. Each layer can be proved once, in this order, and `lambda` is not zero.
+    fn layer<'a>(&'a mut self, trees: &[usize], point: &'a [K], lambda: K)
+        -> Result<Box<dyn Rounds + 'a>, DeviceError>;
 }
 
 /// Sums of the bands of weights on a device, sixty-four for each band.

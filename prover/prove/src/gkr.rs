@@ -5,8 +5,8 @@ use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::Relations;
-use tessera_circuits::trees::{LeafClaim, LookupTree};
-use tessera_verifier::gkr::{between, LayerProof, TreeProof};
+use tessera_circuits::trees::{groups, LeafClaim, LookupTree};
+use tessera_verifier::gkr::{between, GroupProof, LayerProof};
 use tessera_verifier::labels::{LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM};
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
@@ -15,11 +15,11 @@ use crate::device::{Columns, DeviceError, Layers};
 
 type K = SecureField;
 
-/// Proved trees.
+/// Proved trees, group by group.
 #[derive(Clone, Debug)]
 pub struct Proved {
-    pub proofs: Vec<TreeProof>,
-    /// What is left to show of the leaves of each.
+    pub proofs: Vec<GroupProof>,
+    /// What is left to show of the leaves of each tree.
     pub claims: Vec<LeafClaim>,
 }
 
@@ -41,12 +41,13 @@ pub fn prove(
     transcript: &mut Transcript,
 ) -> Result<Proved, LookupError> {
     let mut layers = columns.layers(trees, relations)?;
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let (mut proofs, mut claims) = (Vec::new(), Vec::new());
-    for (number, tree) in trees.iter().enumerate() {
-        let root = sum_of_root(layers.root(number)?);
-        let (proof, claim) = prove_tree(root, tree.log_leaves(), &mut *layers, transcript)?;
+    for group in groups(&logs) {
+        let roots = layers.roots(group.clone())?;
+        let (proof, own) = prove_group(roots, group.start, &logs[group], &mut *layers, transcript)?;
         proofs.push(proof);
-        claims.push(claim);
+        claims.extend(own);
     }
     Ok(Proved { proofs, claims })
 }
@@ -59,44 +60,51 @@ fn sum_of_root([numerator, denominator]: [K; 2]) -> [K; 2] {
     }
 }
 
-/// Proves the sum of the leaves of the tree that was built.
-fn prove_tree(
-    root: [K; 2],
-    log_leaves: u32,
+/// Proves the sums of the leaves of the trees that were built, `first` and those behind it.
+fn prove_group(
+    roots: Vec<[K; 2]>,
+    first: usize,
+    logs: &[u32],
     layers: &mut dyn Layers,
     transcript: &mut Transcript,
-) -> Result<(TreeProof, LeafClaim), LookupError> {
-    transcript.send(LOOKUP_SUM, &root);
-    let (mut proved, mut point, mut value) = (Vec::new(), Vec::new(), [K::zero(); 2]);
-    for _ in 0..log_leaves {
+) -> Result<(GroupProof, Vec<LeafClaim>), LookupError> {
+    let roots: Vec<[K; 2]> = roots.into_iter().map(sum_of_root).collect();
+    transcript.send(LOOKUP_SUM, &roots[..]);
+    let (mut proved, mut point) = (Vec::new(), Vec::new());
+    let mut claims: Vec<Option<LeafClaim>> = vec![None; logs.len()];
+    for k in 0..logs.iter().max().map_or(0, |log| *log as usize) {
         let lambda = transcript.challenge(LOOKUP_LAYER);
         if lambda.is_zero() {
             return Err(LookupError::DegeneratePoint);
         }
-        let (layer, challenges) = prove_layer(&point, lambda, layers, transcript)?;
-        let t = LOOKUP_CHILDREN.send(&layer.children, transcript);
-        value = between(layer.children, t);
+        let active: Vec<usize> = (0..logs.len()).filter(|own| logs[*own] as usize > k).collect();
+        let trees: Vec<usize> = active.iter().map(|own| first + own).collect();
+        let (layer, challenges) = prove_layer(&trees, &point, lambda, layers, transcript)?;
+        let t = LOOKUP_CHILDREN.send(&layer.children[..], transcript);
         point = [vec![t], challenges].concat();
+        for (own, children) in active.into_iter().zip(&layer.children) {
+            let [numerator, denominator] = between(*children, t);
+            claims[own] = Some(LeafClaim {
+                point: point.clone(),
+                numerator,
+                denominator,
+            });
+        }
         proved.push(layer);
     }
-    let [numerator, denominator] = value;
-    let proof = TreeProof { root, layers: proved };
-    let claim = LeafClaim {
-        point,
-        numerator,
-        denominator,
-    };
-    Ok((proof, claim))
+    let claims = claims.into_iter().flatten().collect();
+    Ok((GroupProof { roots, layers: proved }, claims))
 }
 
-/// Proves the step from the layer of the node at `point` to the one below it. Also returns the challenges.
+/// Proves the step from the layer of the node at `point` of some trees to the one below it. Also returns the challenges.
 fn prove_layer(
+    trees: &[usize],
     point: &[K],
     lambda: K,
     layers: &mut dyn Layers,
     transcript: &mut Transcript,
 ) -> Result<(LayerProof, Vec<K>), LookupError> {
-    let mut layer = layers.layer(point, lambda)?;
+    let mut layer = layers.layer(trees, point, lambda)?;
     let mut message = layer.message()?;
     let (mut rounds, mut challenges) = (Vec::with_capacity(point.len()), Vec::with_capacity(point.len()));
     for _ in point {
@@ -105,8 +113,7 @@ fn prove_layer(
         challenges.push(c);
         message = layer.bind(c)?;
     }
-    let mut children = [K::zero(); 4];
-    children.copy_from_slice(&layer.finish()?);
+    let children = layer.finish()?.as_chunks().0.to_vec();
     Ok((LayerProof { rounds, children }, challenges))
 }
 

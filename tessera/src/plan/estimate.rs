@@ -221,8 +221,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let matmuls = committed + reading + sums + copied(products);
 
     let trees = lookup_trees(shape);
-    let arena = trees.iter().map(arena_bytes).max().unwrap_or(0);
-    let lookups = committed + idle + arena;
+    let lookups = committed + idle + arena_bytes(&trees);
 
     // The sums of the first pass become the message of the second.
     let claims = committed + idle + sums + claims::bytes(shape, &trees, model.exponents);

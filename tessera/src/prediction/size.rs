@@ -4,7 +4,7 @@
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
-use tessera_circuits::trees::lookup_trees;
+use tessera_circuits::trees::{groups, lookup_trees, LookupTree};
 use tessera_verifier::codec::HEADER_LEN;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
@@ -39,10 +39,12 @@ pub(super) fn proof(key: &ModelKey, chunks: &[Chunk], shapes: &[Shape], tokens: 
 fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
     // Half of the tokens are prompt, and few values are clipped.
     let said = BASE + 2.0 * LIST + shape.outputs as f64 + DIGEST + 8.0;
-    let trees = lookup_trees(shape).into_iter().map(|tree| {
-        let layers = (0..tree.log_leaves()).map(|layer| rounds(layer) + 4.0 * SECURE);
-        2.0 * SECURE + LIST + layers.sum::<f64>()
+    let logs: Vec<u32> = lookup_trees(shape).iter().map(LookupTree::log_leaves).collect();
+    let groups = groups(&logs).into_iter().map(|group| {
+        let layers = (0..logs[group].iter().max().copied().unwrap_or(0)).map(|layer| rounds(layer) + LIST);
+        2.0 * LIST + layers.sum::<f64>()
     });
+    let trees = logs.iter().map(|log| (2.0 + 4.0 * f64::from(*log)) * SECURE);
     let sumchecks = SECURE + rounds(shape.product_variables()) + rounds(shape.max_log_rows());
     let operands = 2.0 * SECURE * PLACES as f64;
     let weights = CommitmentParams {
@@ -52,6 +54,7 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
     let activations = CommitmentParams::of_activations(shape, &key.weights);
     let relations = shape.config.relations().len() as f64;
     said + LIST
+        + groups.sum::<f64>()
         + trees.sum::<f64>()
         + sumchecks
         + operands

@@ -4,10 +4,10 @@ use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::ops::{Operands, Placed, PLACES};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
-use tessera_circuits::trees::lookup_trees;
+use tessera_circuits::trees::{groups, lookup_trees};
 use tessera_circuits::wiring::Points;
 use tessera_verifier::context::Context;
-use tessera_verifier::gkr::{self, LayerProof, TreeProof};
+use tessera_verifier::gkr::{self, GroupProof, LayerProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, MATMULS, OPERANDS, POINTS};
 use tessera_verifier::message::Unread;
@@ -94,11 +94,11 @@ impl Before<'_> {
         data.put("counts", &own.stark.commitments[1].0);
         data.words("logits", own.statistics.tops.iter().map(|top| i32::from(*top) as u32));
         data.put("work", &own.lookup_work.to_be_bytes());
-        for tree in &own.lookups {
-            data.elements("root", &tree.root);
-            for layer in &tree.layers {
+        for group in &own.lookups {
+            data.elements("roots", group.roots.as_flattened());
+            for layer in &group.layers {
                 data.elements("rounds of a layer", layer.rounds.as_flattened());
-                data.elements("children", &layer.children);
+                data.elements("children", layer.children.as_flattened());
             }
         }
         data.elements("sum of the products", &[own.matmuls.claim]);
@@ -150,12 +150,10 @@ impl Before<'_> {
         }
         let relations = relation_elements(t.clone());
         draw_relations(&mut t, &self.key.config.relations());
-        let trees: Vec<TreeProof> = self
-            .trees()
-            .iter()
-            .map(|log| tree(&mut data, *log))
-            .collect::<Option<_>>()?;
-        let (leaves, roots) = gkr::verify(&self.trees(), Unread::of(&trees), &mut t).ok()?;
+        let logs = self.trees();
+        let groups = groups(&logs).into_iter().map(|own| group(&mut data, &logs[own]));
+        let groups = groups.collect::<Option<Vec<GroupProof>>>()?;
+        let (leaves, roots) = gkr::verify(&logs, Unread::of(&groups), &mut t).ok()?;
         let points = t.challenges(POINTS, Points::count(self.shape));
         let (end, families, weights) = self.products(&mut data, &mut t)?;
         let chi = t.challenge(CLAIMS);
@@ -223,16 +221,17 @@ fn rounds(data: &mut Reader<'_>, count: usize) -> Option<SumcheckProof> {
     Some(SumcheckProof { rounds })
 }
 
-fn tree(data: &mut Reader<'_>, layers: u32) -> Option<TreeProof> {
-    let root = data.elements(2)?.try_into().ok()?;
+/// The proof of a group of trees of `2^log` leaves each.
+pub fn group(data: &mut Reader<'_>, logs: &[u32]) -> Option<GroupProof> {
+    let roots = data.elements(2 * logs.len())?.as_chunks().0.to_vec();
     let mut layer = |k: u32| {
+        let active = logs.iter().filter(|log| **log > k).count();
         Some(LayerProof {
             rounds: data.elements(2 * k as usize)?.as_chunks().0.to_vec(),
-            children: data.elements(4)?.try_into().ok()?,
+            children: data.elements(4 * active)?.as_chunks().0.to_vec(),
         })
     };
-    Some(TreeProof {
-        root,
-        layers: (0..layers).map(&mut layer).collect::<Option<_>>()?,
-    })
+    let depth = logs.iter().max().copied()?;
+    let layers = (0..depth).map(&mut layer).collect::<Option<_>>()?;
+    Some(GroupProof { roots, layers })
 }

@@ -15,9 +15,10 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::mle::{eq_eval, eval_padded};
+use tessera_circuits::trees;
 use tessera_plan::packing::{Packed, Part};
 use tessera_plan::Segment;
-use tessera_verifier::gkr::{self, LayerProof, TreeProof};
+use tessera_verifier::gkr::{self, GroupProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::message::Unread;
 use tessera_verifier::proof::Proof;
@@ -25,6 +26,8 @@ use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{self, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::verify;
+
+use calldata::Reader;
 
 type K = SecureField;
 
@@ -313,37 +316,35 @@ fn sumchecks(
     });
 }
 
-/// A tree of lookups from a state of the transcript on.
-fn lookups(about: &str, proof: &TreeProof, start: &Transcript, random: &mut Random) {
-    let layers = proof.layers.len();
+/// Trees of lookups from a state of the transcript on.
+fn lookups(about: &str, logs: &[u32], proofs: &[GroupProof], start: &Transcript, random: &mut Random) {
     let mut input = start.clone().channel().digest().to_vec();
-    input.push(layers as u8);
-    input.extend(bytes_of(&proof.root));
-    for layer in &proof.layers {
-        input.extend(bytes_of(layer.rounds.as_flattened()));
-        input.extend(bytes_of(&layer.children));
+    input.push(logs.len() as u8);
+    input.extend(logs.iter().map(|log| *log as u8));
+    let from = input.len();
+    for group in proofs {
+        input.extend(bytes_of(group.roots.as_flattened()));
+        for layer in &group.layers {
+            input.extend(bytes_of(layer.rounds.as_flattened()));
+            input.extend(bytes_of(layer.children.as_flattened()));
+        }
     }
-    cases("lookups", about, (&input, 33), 60, random, |input| {
-        let values = elements(&input[33..])?;
-        let (root, mut rest) = values.split_first_chunk::<2>()?;
-        let mut layer = |k: usize| {
-            let (rounds, after) = rest.split_at_checked(2 * k)?;
-            let (children, after) = after.split_first_chunk()?;
-            rest = after;
-            Some(LayerProof {
-                rounds: rounds.as_chunks().0.to_vec(),
-                children: *children,
-            })
-        };
-        let tree = TreeProof {
-            root: *root,
-            layers: (0..layers).map(&mut layer).collect::<Option<_>>()?,
-        };
+    cases("lookups", about, (&input, from), 60, random, |input| {
+        let mut data = Reader(&input[from..]);
+        let groups = trees::groups(logs)
+            .into_iter()
+            .map(|own| before::group(&mut data, &logs[own]));
+        let groups = groups.collect::<Option<Vec<GroupProof>>>()?;
+        if !data.0.is_empty() {
+            return None;
+        }
         let mut t = start.clone();
-        let (leaves, _) = gkr::verify(&[layers as u32], Unread::of(&vec![tree]), &mut t).ok()?;
-        let [leaf] = leaves.as_slice() else { return None };
-        let end = bytes_of(&[leaf.numerator, leaf.denominator]);
-        Some([bytes_of(&leaf.point), end, t.channel().digest().to_vec()].concat())
+        let (leaves, sum) = gkr::verify(logs, Unread::of(&groups), &mut t).ok()?;
+        let ends = leaves.iter().flat_map(|leaf| {
+            let end = bytes_of(&[leaf.numerator, leaf.denominator]);
+            [bytes_of(&leaf.point), end].concat()
+        });
+        Some(ends.chain(bytes_of(&[sum])).chain(t.channel().digest()).collect())
     });
 }
 

@@ -189,16 +189,20 @@ fn leaves(
     proof: &ChunkProof,
     (t, random): (&mut Transcript, &mut Random),
 ) -> Result<Vec<LinearClaim>, Failure> {
-    let mut claims = Vec::new();
-    for (i, (tree, proof)) in trees.iter().zip(&proof.lookups).enumerate() {
-        let about = format!("tree {i} of 2^{} lookups", tree.log_leaves());
-        lookups(&about, proof, t, random);
-        let alone = vec![proof.clone()];
-        for leaf in gkr::verify(&[tree.log_leaves()], Unread::of(&alone), t)?.0 {
-            claims.push(tree.claim(powers, relations, &leaf).ok_or("numerators")?);
-        }
-    }
-    Ok(claims)
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    lookups(
+        &format!("{} trees of lookups", logs.len()),
+        &logs,
+        &proof.lookups,
+        t,
+        random,
+    );
+    let (leaves, _) = gkr::verify(&logs, Unread::of(&proof.lookups), t)?;
+    let claims = trees
+        .iter()
+        .zip(&leaves)
+        .map(|(tree, leaf)| tree.claim(powers, relations, leaf));
+    Ok(claims.collect::<Option<_>>().ok_or("numerators")?)
 }
 
 /// What an opening is about.

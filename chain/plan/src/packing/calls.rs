@@ -116,11 +116,11 @@ fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8>
     bytes.nodes(own.stark.commitments.get(1..2).unwrap_or_default());
     bytes.words(own.statistics.tops.iter().map(|top| i32::from(*top) as u32));
     bytes.0.extend(own.lookup_work.to_be_bytes());
-    for tree in &own.lookups {
-        bytes.elements(&tree.root);
-        for layer in &tree.layers {
+    for group in &own.lookups {
+        bytes.elements(group.roots.as_flattened());
+        for layer in &group.layers {
             bytes.elements(layer.rounds.as_flattened());
-            bytes.elements(&layer.children);
+            bytes.elements(layer.children.as_flattened());
         }
     }
     bytes.elements(&[own.matmuls.claim]);

@@ -22,7 +22,7 @@ use crate::vectors::Vectors;
 use tessera_support::random::SplitMix;
 
 /// The claims on the leaves of trees.
-fn verify(logs: &[u32], proofs: &Vec<TreeProof>, transcript: &mut Transcript) -> Result<Vec<LeafClaim>, GkrError> {
+fn verify(logs: &[u32], proofs: &Vec<GroupProof>, transcript: &mut Transcript) -> Result<Vec<LeafClaim>, GkrError> {
     let (leaves, roots) = gkr::verify(logs, Unread::of(proofs), transcript)?;
     assert_eq!(roots, sum(proofs));
     Ok(leaves)
@@ -139,19 +139,55 @@ fn check_honest(trees: &[LookupTree], columns: &[Columns]) -> Proved {
     proved
 }
 
-/// Every element of the proof of a tree, with a name.
-fn elements(proof: &mut TreeProof) -> Vec<(String, &mut K)> {
+/// Every element of the proof of a group, with a name.
+fn elements(proof: &mut GroupProof) -> Vec<(String, &mut K)> {
     let mut list: Vec<(String, &mut K)> = Vec::new();
-    for (i, value) in proof.root.iter_mut().enumerate() {
+    for (i, value) in proof.roots.as_flattened_mut().iter_mut().enumerate() {
         list.push((format!("root {i}"), value));
     }
     for (k, layer) in proof.layers.iter_mut().enumerate() {
         for (round, message) in layer.rounds.iter_mut().enumerate() {
             list.extend(message.iter_mut().map(|v| (format!("layer {k}, round {round}"), v)));
         }
-        list.extend(layer.children.iter_mut().map(|v| (format!("layer {k}, children"), v)));
+        let children = layer.children.as_flattened_mut().iter_mut();
+        list.extend(children.map(|v| (format!("layer {k}, children"), v)));
     }
     list
+}
+
+/// The heights of the planes of some trees.
+fn groups_of_heights() -> impl Strategy<Value = Vec<Vec<u32>>> {
+    proptest::collection::vec(heights(), 2..5)
+}
+
+/// Trees of random lookups of these heights, with columns that all of them share.
+fn forest(all: &[Vec<u32>], seed: u64) -> (Vec<LookupTree>, Vec<Columns>) {
+    let (whole, columns) = random(&all.concat(), seed);
+    let mut planes = whole.planes.into_iter();
+    let trees = all.iter().map(|heights| LookupTree {
+        planes: planes.by_ref().take(heights.len()).collect(),
+    });
+    (trees.collect(), columns)
+}
+
+/// Some changes of single elements of a group, the first ones and every seventh: none is accepted with claims that hold.
+fn check_altered(trees: &[LookupTree], columns: &[Columns], proved: &Proved, seed: u64) {
+    let relations = challenges();
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let leaves: Vec<_> = trees.iter().map(|tree| leaves(tree, columns, &relations)).collect();
+    let count = elements(&mut proved.proofs[0].clone()).len();
+    for at in (0..count).filter(|at| *at < 8 || (at + seed as usize).is_multiple_of(7)) {
+        let mut proof = proved.proofs[0].clone();
+        let name = {
+            let mut list = elements(&mut proof);
+            let (name, value) = &mut list[at];
+            **value += K::from_u32_unchecked(0, 0, 1, 0);
+            name.clone()
+        };
+        let result = verify(&logs, &vec![proof], &mut Transcript::new("test"));
+        let accepted = result.is_ok_and(|claims| leaves.iter().zip(&claims).all(|(own, claim)| holds(own, claim)));
+        assert!(!accepted, "{name}");
+    }
 }
 
 proptest! {
@@ -163,26 +199,24 @@ proptest! {
         check_honest(&[tree], &columns);
     }
 
+    /// Trees of any depths in one group: a tree leaves at its own depth, and nothing may be changed of any of them.
+    #[test]
+    fn trees_of_any_depths_are_proved_together(all in groups_of_heights(), seed in any::<u64>()) {
+        let (trees, columns) = forest(&all, seed);
+        let proved = check_honest(&trees, &columns);
+        prop_assert_eq!(proved.proofs.len(), 1);
+        let rounds: usize = proved.proofs[0].layers.iter().map(|layer| layer.rounds.len()).sum();
+        let depth = trees.iter().map(LookupTree::log_leaves).max().unwrap_or(0) as usize;
+        prop_assert_eq!(rounds, depth * (depth - 1) / 2);
+        check_altered(&trees, &columns, &proved, seed);
+    }
+
     #[test]
     fn every_altered_message_is_rejected(heights in heights(), seed in any::<u64>()) {
         let (tree, columns) = random(&heights, seed);
-        let relations = challenges();
-        let proved = prove(std::slice::from_ref(&tree), &*held(&columns), &relations, &mut Transcript::new("test")).unwrap();
-        let leaves = leaves(&tree, &columns, &relations);
-        let mut honest = proved.proofs[0].clone();
-        let count = elements(&mut honest).len();
-        for at in (0..count).filter(|at| *at < 8 || (at + seed as usize).is_multiple_of(7)) {
-            let mut proof = honest.clone();
-            let name = {
-                let mut list = elements(&mut proof);
-                let (name, value) = &mut list[at];
-                **value += K::from_u32_unchecked(0, 0, 1, 0);
-                name.clone()
-            };
-            let result = verify(&[tree.log_leaves()], &vec![proof], &mut Transcript::new("test"));
-            let accepted = result.is_ok_and(|claims| holds(&leaves, &claims[0]));
-            prop_assert!(!accepted, "{name}");
-        }
+        let trees = [tree];
+        let proved = prove(&trees, &*held(&columns), &challenges(), &mut Transcript::new("test")).unwrap();
+        check_altered(&trees, &columns, &proved, seed);
     }
 
     /// What a prover says of other columns than the committed ones is said of other columns.
@@ -214,60 +248,125 @@ fn tall_trees_and_many_trees_hold() {
 
 #[test]
 fn lengths_are_checked_and_named() {
-    let (tree, columns) = random(&[7, 6], 4);
-    let proved = prove(
-        std::slice::from_ref(&tree),
-        &*held(&columns),
-        &challenges(),
-        &mut Transcript::new("test"),
-    )
-    .unwrap();
-    let run = |alter: &dyn Fn(&mut Vec<TreeProof>)| {
+    let (trees, columns) = forest(&[vec![7, 6], vec![6]], 4);
+    let proved = prove(&trees, &*held(&columns), &challenges(), &mut Transcript::new("test")).unwrap();
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    assert_eq!(logs, [8, 6]);
+    let run = |alter: &dyn Fn(&mut Vec<GroupProof>)| {
         let mut proofs = proved.proofs.clone();
         alter(&mut proofs);
-        verify(&[tree.log_leaves()], &proofs, &mut Transcript::new("test")).map(|_| ())
+        verify(&logs, &proofs, &mut Transcript::new("test")).map(|_| ())
     };
     assert_eq!(run(&|_| ()), Ok(()));
-    assert_eq!(run(&|p| p.clear()), Err(GkrError::Trees { got: 0, expected: 1 }));
+    assert_eq!(run(&|p| p.clear()), Err(GkrError::Groups { got: 0, expected: 1 }));
+    let roots = |got| GkrError::Trees {
+        group: 0,
+        got,
+        expected: 2,
+    };
+    assert_eq!(run(&|p| drop(p[0].roots.pop())), Err(roots(1)));
+    assert_eq!(run(&|p| p[0].roots.push([K::one(); 2])), Err(roots(3)));
     let layers = |got| GkrError::Layers {
-        tree: 0,
+        group: 0,
         got,
         expected: 8,
     };
     assert_eq!(run(&|p| p[0].layers.truncate(7)), Err(layers(7)));
-    let rounds = |layer, got| GkrError::Rounds { tree: 0, layer, got };
+    let rounds = |layer, got| GkrError::Rounds { group: 0, layer, got };
     assert_eq!(run(&|p| p[0].layers[3].rounds.truncate(2)), Err(rounds(3, 2)));
     assert_eq!(run(&|p| p[0].layers[0].rounds.push([K::one(); 2])), Err(rounds(0, 1)));
+    let children = |layer, got, expected| GkrError::Children {
+        group: 0,
+        layer,
+        got,
+        expected,
+    };
+    assert_eq!(run(&|p| drop(p[0].layers[5].children.pop())), Err(children(5, 1, 2)));
+    // The shallow tree has six layers: in the seventh it has no children any more.
     assert_eq!(
-        run(&|p| p[0].root[1] = K::zero()),
-        Err(GkrError::ZeroDenominator { tree: 0 })
+        run(&|p| p[0].layers[6].children.push([K::one(); 4])),
+        Err(children(6, 2, 1))
     );
-    let layer = |layer| GkrError::Layer { tree: 0, layer };
-    assert_eq!(run(&|p| p[0].layers[2].children.swap(0, 2)), Err(layer(2)));
-    assert_eq!(run(&|p| p[0].layers.swap(0, 0)), Ok(()));
+    for tree in [0, 1] {
+        assert_eq!(
+            run(&|p| p[0].roots[tree][1] = K::zero()),
+            Err(GkrError::ZeroDenominator { tree })
+        );
+        let layer = |layer| GkrError::Layer { group: 0, layer };
+        assert_eq!(run(&|p| p[0].layers[2].children[tree].swap(0, 2)), Err(layer(2)));
+    }
+    assert_eq!(
+        run(&|p| p[0].layers[2].children.swap(0, 1)),
+        Err(GkrError::Layer { group: 0, layer: 2 })
+    );
 }
 
-/// A root that belongs to another tree, and trees in another order.
+/// Gains sums of lookups that are none: two trees of a group whose roots are exchanged, or of which one has what the other lacks, or both
+/// with the denominators of the other. What all add up to is right, and every tree has powers of its own.
 #[test]
 fn roots_belong_to_their_tree() {
-    let (first, columns) = random(&[7, 6], 5);
-    let mut second = first.clone();
-    second.planes.reverse();
-    second.planes.sort_by_key(|p| std::cmp::Reverse(p.log_rows));
-    second.planes[0].lookup = Lookup::int16(0);
-    let trees = [first, second];
+    let (trees, columns) = forest(&[vec![7, 6], vec![7, 6], vec![6]], 5);
     let proved = check_honest(&trees, &columns);
-    let logs = trees.each_ref().map(LookupTree::log_leaves);
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let refused = |alter: &dyn Fn(&mut Vec<[K; 2]>)| {
+        let mut proofs = proved.proofs.clone();
+        alter(&mut proofs[0].roots);
+        let balances = sum(&proofs) == sum(&proved.proofs);
+        (balances, verify(&logs, &proofs, &mut Transcript::new("test")))
+    };
+    let layer = Err(GkrError::Layer { group: 0, layer: 0 });
+    assert_eq!(refused(&|roots| roots.swap(0, 1)), (true, layer.clone()));
+    for (one, other) in [(0, 1), (0, 2), (1, 2)] {
+        let moved = |roots: &mut Vec<[K; 2]>| {
+            roots[one][0] += K::one();
+            roots[other][0] -= K::one();
+        };
+        assert_eq!(refused(&moved), (true, layer.clone()));
+        let denominators =
+            |roots: &mut Vec<[K; 2]>| (roots[one][1], roots[other][1]) = (roots[other][1], roots[one][1]);
+        assert_eq!(refused(&denominators), (true, layer.clone()));
+    }
+    // Children of one tree have what those of the other lack: the claim of a layer holds for one challenge alone.
     let mut proofs = proved.proofs.clone();
-    proofs[1].root = proofs[0].root;
-    let result = verify(&logs, &proofs, &mut Transcript::new("test"));
-    assert_eq!(result, Err(GkrError::Layer { tree: 1, layer: 0 }));
-    let mut proofs = proved.proofs;
-    proofs.reverse();
+    let [first, second, ..] = proofs[0].layers[3].children.as_mut_slice() else {
+        panic!("children of three trees");
+    };
+    first[0] += K::one();
+    second[0] -= K::one();
+    assert_eq!(
+        verify(&logs, &proofs, &mut Transcript::new("test")),
+        Err(GkrError::Layer { group: 0, layer: 3 })
+    );
+    // The same proof for trees in another order.
+    let others = [&trees[2], &trees[0], &trees[1]];
+    let logs = others.map(LookupTree::log_leaves);
     let relations = challenges();
-    let accepted = verify(&logs, &proofs, &mut Transcript::new("test")).is_ok_and(|claims| {
-        let own = trees.iter().map(|tree| leaves(tree, &columns, &relations));
+    let accepted = verify(&logs, &proved.proofs, &mut Transcript::new("test")).is_ok_and(|claims| {
+        let own = others.iter().map(|tree| leaves(tree, &columns, &relations));
         own.zip(&claims).all(|(leaves, claim)| holds(&leaves, claim))
     });
     assert!(!accepted);
+}
+
+/// Thirteen trees are two groups, whose claims are in the order of the trees.
+#[test]
+fn more_trees_than_a_group_has_are_two_groups() {
+    let (trees, columns) = forest(&vec![vec![6]; 13], 6);
+    let proved = check_honest(&trees, &columns);
+    assert_eq!(
+        proved.proofs.iter().map(|group| group.roots.len()).collect::<Vec<_>>(),
+        [12, 1]
+    );
+    let logs = vec![6; 13];
+    let mut proofs = proved.proofs.clone();
+    proofs.reverse();
+    let trees_of = |got, expected| GkrError::Trees {
+        group: 0,
+        got,
+        expected,
+    };
+    assert_eq!(
+        verify(&logs, &proofs, &mut Transcript::new("test")),
+        Err(trees_of(1, 12))
+    );
 }

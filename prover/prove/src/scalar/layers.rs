@@ -1,5 +1,7 @@
 //! Trees of fractions of lookups, every layer of them in memory.
 
+use std::ops::Range;
+
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -18,8 +20,10 @@ type Layer = [Vec<K>; 2];
 pub(super) struct Trees {
     /// The leaves of every tree.
     leaves: Vec<Layer>,
-    /// The layers of the tree that is built, from its root on.
-    layers: Vec<Layer>,
+    /// The first of the trees that are built.
+    first: usize,
+    /// The layers of each of them, from its root on.
+    layers: Vec<Vec<Layer>>,
 }
 
 impl Trees {
@@ -27,6 +31,7 @@ impl Trees {
         let leaves = trees.iter().map(|tree| leaves(tree, columns, relations));
         Self {
             leaves: leaves.collect(),
+            first: 0,
             layers: Vec::new(),
         }
     }
@@ -53,29 +58,43 @@ fn above([n, d]: &Layer) -> Layer {
     [(0..half).map(numerator).collect(), (0..half).map(denominator).collect()]
 }
 
+/// The layers of a tree, from its root on.
+fn layers(leaves: &Layer) -> Vec<Layer> {
+    let mut layers = vec![leaves.clone()];
+    while let Some(last) = layers.last().filter(|[n, _]| n.len() > 1) {
+        layers.push(above(last));
+    }
+    layers.reverse();
+    layers
+}
+
 impl Layers for Trees {
-    fn root(&mut self, tree: usize) -> Result<[K; 2], DeviceError> {
-        let mut layers = vec![self.leaves[tree].clone()];
-        while let Some(last) = layers.last().filter(|[n, _]| n.len() > 1) {
-            layers.push(above(last));
-        }
-        layers.reverse();
-        let root = layers[0].each_ref().map(|values| values[0]);
-        self.layers = layers;
-        Ok(root)
+    fn roots(&mut self, trees: Range<usize>) -> Result<Vec<[K; 2]>, DeviceError> {
+        self.first = trees.start;
+        self.layers = self.leaves[trees].iter().map(layers).collect();
+        let roots = self.layers.iter().map(|own| own[0].each_ref().map(|values| values[0]));
+        Ok(roots.collect())
     }
 
-    fn layer<'a>(&'a mut self, point: &'a [K], lambda: K) -> Result<Box<dyn Rounds + 'a>, DeviceError> {
-        let [n, d] = &self.layers[point.len() + 1];
+    fn layer<'a>(
+        &'a mut self,
+        trees: &[usize],
+        point: &'a [K],
+        lambda: K,
+    ) -> Result<Box<dyn Rounds + 'a>, DeviceError> {
         let halves = |table: &Vec<K>| {
             let (low, high) = table.split_at(table.len() / 2);
             [low.to_vec(), high.to_vec()]
         };
-        let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
+        let tables = trees.iter().map(|tree| {
+            let [n, d] = &self.layers[tree - self.first][point.len() + 1];
+            let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
+            [n0, d0, n1, d1]
+        });
         Ok(Box::new(LayerRounds {
             lambda,
             rest: point,
-            tables: [n0, d0, n1, d1],
+            tables: tables.collect(),
         }))
     }
 }
@@ -85,14 +104,21 @@ struct LayerRounds<'a> {
     lambda: K,
     /// The coordinates of the variables that are not bound.
     rest: &'a [K],
-    /// `n0, d0, n1, d1`.
-    tables: [Vec<K>; 4],
+    /// `n0, d0, n1, d1` of every tree.
+    tables: Vec<[Vec<K>; 4]>,
 }
 
 impl LayerRounds<'_> {
-    /// The form that is summed. It has no terms of another degree than 2, so its value of differences is a leading coefficient.
-    fn form(&self, [n0, d0, n1, d1]: [K; 4]) -> K {
-        n0 * d1 + d0 * n1 + self.lambda * d0 * d1
+    /// The form that is summed, of `n0, d0, n1, d1` of every tree. It has no terms of another degree than 2, so its value of differences
+    /// is a leading coefficient.
+    fn form(&self, values: impl Fn(&[Vec<K>; 4]) -> [K; 4]) -> K {
+        let (mut sum, mut weight) = (K::zero(), K::one());
+        for tables in &self.tables {
+            let [n0, d0, n1, d1] = values(tables);
+            sum += weight * (n0 * d1 + d0 * n1 + self.lambda * d0 * d1);
+            weight *= self.lambda * self.lambda;
+        }
+        sum
     }
 }
 
@@ -103,11 +129,9 @@ impl Rounds for LayerRounds<'_> {
             return Ok(message);
         };
         for (x, eq) in eq_table(others).into_iter().enumerate() {
-            let first = self.tables.each_ref().map(|table| table[x]);
-            let differences = self
-                .tables
-                .each_ref()
-                .map(|table| table[x + table.len() / 2] - table[x]);
+            let first = |tables: &[Vec<K>; 4]| tables.each_ref().map(|table| table[x]);
+            let differences =
+                |tables: &[Vec<K>; 4]| tables.each_ref().map(|table| table[x + table.len() / 2] - table[x]);
             message[0] += eq * self.form(first);
             message[1] += eq * self.form(differences);
         }
@@ -116,13 +140,12 @@ impl Rounds for LayerRounds<'_> {
 
     fn bind(&mut self, challenge: K) -> Result<[K; 2], DeviceError> {
         self.rest = &self.rest[1..];
-        self.tables
-            .iter_mut()
-            .for_each(|table| fold_msb_in_place(table, challenge));
+        let tables = self.tables.iter_mut().flatten();
+        tables.for_each(|table| fold_msb_in_place(table, challenge));
         self.message()
     }
 
     fn finish(&self) -> Result<Vec<K>, DeviceError> {
-        Ok(self.tables.iter().map(|table| table[0]).collect())
+        Ok(self.tables.iter().flatten().map(|table| table[0]).collect())
     }
 }

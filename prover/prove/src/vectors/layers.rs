@@ -1,11 +1,14 @@
-//! Trees of fractions of lookups. A tree is built from its leaves to its root, then proved from its root to its leaves, layer by
-//! layer in place, in an arena that all trees share. Leaves are made from the columns, and the fractions of two leaves from these;
-//! neither are kept.
+//! Trees of fractions of lookups. The trees of a group are built from their leaves to their roots, then proved from their roots to their
+//! leaves, layer by layer in place, each in an arena that it shares with a tree of every other group. Leaves are made from the columns,
+//! and the fractions of two leaves from these; neither are kept.
+
+use std::ops::Range;
 
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
-use tessera_circuits::trees::LookupTree;
+use tessera_circuits::trees::{groups, LookupTree};
+use tessera_verifier::gkr::weights;
 
 use super::leaves::{top, Leaves};
 use super::rounds::{add_terms, Eq, Form, Fractions, Shifted, Tables, BLOCK};
@@ -23,19 +26,38 @@ fn arena_size(top: u32) -> usize {
     (1 << (top - 2)) - 2
 }
 
-/// Bytes that the proof of a tree takes beside the columns.
-pub fn arena_bytes(tree: &LookupTree) -> u64 {
-    (arena_size(top(tree.log_leaves())) * size_of::<Packed>()) as u64
+/// The sizes of all arenas: the first trees of groups share one, the second ones another.
+fn arenas(trees: &[LookupTree]) -> Vec<usize> {
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let mut sizes = Vec::new();
+    for group in groups(&logs) {
+        sizes.resize(sizes.len().max(group.len()), 0);
+        for (size, log) in sizes.iter_mut().zip(&logs[group]) {
+            *size = arena_size(top(*log)).max(*size);
+        }
+    }
+    sizes
+}
+
+/// Bytes that the proof of trees takes beside the columns.
+pub fn arena_bytes(trees: &[LookupTree]) -> u64 {
+    (arenas(trees).iter().sum::<usize>() * size_of::<Packed>()) as u64
 }
 
 /// The trees of some columns. A layer of `2^k` nodes is in vectors if `k` is at least [`LOG_LANES`].
 pub struct Trees<'a> {
     leaves: Vec<Leaves<'a>>,
-    /// The tree that is built.
-    own: usize,
-    /// Its layers in vectors, the largest first, numerators before denominators.
+    /// The first of the trees that are built.
+    first: usize,
+    /// These, and room for as many as the largest group has.
+    built: Vec<Built>,
+}
+
+/// The layers of a tree.
+struct Built {
+    /// In vectors, the largest first, numerators before denominators.
     arena: Box<[Packed]>,
-    /// Its layers below one vector, from the root on, and the first one in vectors.
+    /// Below one vector, from the root on, and the first one in vectors.
     small: Vec<Layer<Vec<K>>>,
 }
 
@@ -45,26 +67,27 @@ fn halves<T>(table: &mut [T]) -> [&mut [T]; 2] {
 }
 
 impl<'a> Trees<'a> {
-    /// Makes room for the largest of some trees in these columns.
+    /// Makes room for the largest group of some trees in these columns.
     ///
     /// # Panics
     /// If a plane has less than `2^6` rows.
     pub fn new(trees: &[LookupTree], columns: &'a [Vec<Column>], relations: &Relations) -> Self {
-        let leaves: Vec<Leaves<'_>> = trees.iter().map(|tree| Leaves::new(tree, columns, relations)).collect();
-        let arena = leaves.iter().map(|l| arena_size(l.top())).max().unwrap_or(0);
-        Self {
-            leaves,
-            own: 0,
-            arena: Packed::zeros(arena),
+        let leaves = trees.iter().map(|tree| Leaves::new(tree, columns, relations));
+        let built = arenas(trees).into_iter().map(|size| Built {
+            arena: Packed::zeros(size),
             small: Vec::new(),
+        });
+        Self {
+            leaves: leaves.collect(),
+            first: 0,
+            built: built.collect(),
         }
     }
 }
 
-impl Layers for Trees<'_> {
-    fn root(&mut self, tree: usize) -> Result<[K; 2], DeviceError> {
-        self.own = tree;
-        let leaves = &self.leaves[tree];
+impl Built {
+    /// Builds the tree of some leaves; returns numerator and denominator of its root.
+    fn root(&mut self, leaves: &Leaves<'_>) -> [K; 2] {
         let top = leaves.top();
         let mut rest = &mut self.arena[..arena_size(top)];
         let mut below: Option<Layer<&[Packed]>> = None;
@@ -91,15 +114,16 @@ impl Layers for Trees<'_> {
         small.reverse();
         let root = [small[0][0][0], small[0][1][0]];
         self.small = small;
-        Ok(root)
+        root
     }
 
-    fn layer<'a>(&'a mut self, point: &'a [K], lambda: K) -> Result<Box<dyn Rounds + 'a>, DeviceError> {
-        let (leaves, arena, k) = (&self.leaves[self.own], &mut self.arena, point.len() as u32);
+    /// The rounds of a layer of this tree.
+    fn layer<'a>(&'a mut self, leaves: &'a Leaves<'a>, point: &'a [K], lambda: K) -> Box<dyn Rounds + 'a> {
+        let (arena, k) = (&mut self.arena, point.len() as u32);
         if let Some([n, d]) = self.small.get_mut(point.len() + 1) {
-            return Ok(single([n, d].map(std::mem::take), point, lambda));
+            return single([n, d].map(std::mem::take), point, lambda);
         }
-        Ok(if k < leaves.top() {
+        if k < leaves.top() {
             let start = (1 << (leaves.top() - 2)) - (1 << (k - 1));
             let [n, d] = halves(&mut arena[start..][..1 << (k + 2 - LOG_LANES)]);
             let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
@@ -108,7 +132,60 @@ impl Layers for Trees<'_> {
             Box::new(Late::new(leaves, Fractions::new(lambda), point, arena))
         } else {
             Box::new(Late::new(leaves, Shifted::new(lambda), point, arena))
-        })
+        }
+    }
+}
+
+impl Layers for Trees<'_> {
+    fn roots(&mut self, trees: Range<usize>) -> Result<Vec<[K; 2]>, DeviceError> {
+        self.first = trees.start;
+        let own = self.leaves[trees].iter().zip(&mut self.built);
+        Ok(own.map(|(leaves, built)| built.root(leaves)).collect())
+    }
+
+    fn layer<'a>(
+        &'a mut self,
+        trees: &[usize],
+        point: &'a [K],
+        lambda: K,
+    ) -> Result<Box<dyn Rounds + 'a>, DeviceError> {
+        let own = self.leaves[self.first..].iter().zip(&mut self.built).enumerate();
+        let own = own.filter(|(i, _)| trees.contains(&(self.first + i)));
+        let rounds = own.map(|(_, (leaves, built))| built.layer(leaves, point, lambda));
+        Ok(Box::new(Group {
+            rounds: weights(lambda).zip(rounds).collect(),
+        }))
+    }
+}
+
+/// The rounds of several trees, each with its weight.
+struct Group<'a> {
+    rounds: Vec<(K, Box<dyn Rounds + 'a>)>,
+}
+
+/// The sum of messages with their weights.
+fn add_messages(messages: impl Iterator<Item = Result<(K, [K; 2]), DeviceError>>) -> Result<[K; 2], DeviceError> {
+    let mut sum = [K::default(); 2];
+    for own in messages {
+        let (weight, message) = own?;
+        sum = [sum[0] + weight * message[0], sum[1] + weight * message[1]];
+    }
+    Ok(sum)
+}
+
+impl Rounds for Group<'_> {
+    fn message(&self) -> Result<[K; 2], DeviceError> {
+        add_messages(self.rounds.iter().map(|(weight, own)| Ok((*weight, own.message()?))))
+    }
+
+    fn bind(&mut self, challenge: K) -> Result<[K; 2], DeviceError> {
+        let bound = self.rounds.iter_mut();
+        add_messages(bound.map(|(weight, own)| Ok((*weight, own.bind(challenge)?))))
+    }
+
+    fn finish(&self) -> Result<Vec<K>, DeviceError> {
+        let left: Result<Vec<Vec<K>>, DeviceError> = self.rounds.iter().map(|(_, own)| own.finish()).collect();
+        Ok(left?.concat())
     }
 }
 

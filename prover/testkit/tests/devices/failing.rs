@@ -171,14 +171,19 @@ impl<T: Products + ?Sized> Products for On<'_, T> {
 }
 
 impl Layers for On<'_, dyn Layers + '_> {
-    fn root(&mut self, tree: usize) -> Result<[K; 2], DeviceError> {
+    fn roots(&mut self, trees: Range<usize>) -> Result<Vec<[K; 2]>, DeviceError> {
         self.device.call()?;
-        self.own.root(tree)
+        self.own.roots(trees)
     }
 
-    fn layer<'a>(&'a mut self, point: &'a [K], lambda: K) -> Result<Box<dyn Rounds + 'a>, DeviceError> {
+    fn layer<'a>(
+        &'a mut self,
+        trees: &[usize],
+        point: &'a [K],
+        lambda: K,
+    ) -> Result<Box<dyn Rounds + 'a>, DeviceError> {
         self.device.call()?;
-        Ok(self.device.on(self.own.layer(point, lambda)?))
+        Ok(self.device.on(self.own.layer(trees, point, lambda)?))
     }
 }
 

@@ -8,10 +8,10 @@ use stwo::core::fields::FieldExpOps;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Product;
-use tessera_circuits::trees::{lookup_trees, LookupTree};
+use tessera_circuits::trees::{groups, lookup_trees, LookupTree};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_testkit::reworked;
-use tessera_verifier::gkr::{self, LayerProof, TreeProof};
+use tessera_verifier::gkr::{self, GroupProof, LayerProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
     ACTIVATIONS, LOOKUP_CHILDREN, LOOKUP_GRIND, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, MATMULS, POINTS,
@@ -48,8 +48,9 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     assert!(transcript.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work));
     stark::draw_relations(&mut transcript, &key.config.relations());
     let trees = lookup_trees(&shape);
-    let logs = trees.iter().map(LookupTree::log_leaves);
-    own.lookups = logs.map(|log| faked_tree(log, &mut transcript)).collect();
+    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let groups = groups(&logs).into_iter();
+    own.lookups = groups.map(|group| faked_group(&logs[group], &mut transcript)).collect();
 
     let points = Points::new(&shape, transcript.challenges(POINTS, Points::count(&shape)));
     let public = Public {
@@ -81,15 +82,21 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     proof
 }
 
-/// A tree of `2^log` leaves that nobody has: numerators are one, as those of leaves are, and the denominators what they have to be.
-fn faked_tree(log: u32, transcript: &mut Transcript) -> TreeProof {
-    let root = [K::one(); 2];
-    transcript.send(LOOKUP_SUM, &root);
-    let ([mut numerator, mut denominator], mut point) = (root, Vec::<K>::new());
+/// Trees of `2^log` leaves that nobody has: numerators are one, as those of leaves are, and the denominators what they have to be. Those of
+/// the first tree that is left make up for all.
+fn faked_group(logs: &[u32], transcript: &mut Transcript) -> GroupProof {
+    let roots = vec![[K::one(); 2]; logs.len()];
+    transcript.send(LOOKUP_SUM, &roots[..]);
+    let (mut claims, mut point) = (vec![[K::one(); 2]; logs.len()], Vec::<K>::new());
     let mut layers = Vec::new();
-    for _ in 0..log {
+    for layer in 0..logs.iter().max().copied().unwrap_or(0) {
         let lambda = transcript.challenge(LOOKUP_LAYER);
-        let (mut claim, mut next) = (numerator + lambda * denominator, Vec::new());
+        let active: Vec<usize> = (0..logs.len()).filter(|own| logs[*own] > layer).collect();
+        let weighed = |value: &dyn Fn(usize) -> K| {
+            let terms = active.iter().zip(gkr::weights(lambda));
+            terms.fold(K::zero(), |sum, (own, weight)| sum + weight * value(*own))
+        };
+        let (mut claim, mut next) = (weighed(&|own| claims[own][0] + lambda * claims[own][1]), Vec::new());
         for own in &point {
             let message = [K::zero(); 2];
             let at_one = claim * own.inverse();
@@ -97,15 +104,25 @@ fn faked_tree(log: u32, transcript: &mut Transcript) -> TreeProof {
             claim = c * at_one;
             next.push(c);
         }
-        // claim = n0 d1 + n1 d0 + lambda d0 d1, with n0 = n1 = d1 = 1.
-        let d0 = (claim - K::one()) * (K::one() + lambda).inverse();
-        let children = [K::one(), d0, K::one(), K::one()];
-        let t = LOOKUP_CHILDREN.send(&children, transcript);
-        [numerator, denominator] = gkr::between(children, t);
+        // claim = n0 d1 + n1 d0 + lambda d0 d1, with n0 = n1 = d1 = 1; that of all trees but the first with d0 = 1, too.
+        let others = weighed(&|own| {
+            if own == active[0] {
+                K::zero()
+            } else {
+                K::one() + K::one() + lambda
+            }
+        });
+        let d0 = (claim - others - K::one()) * (K::one() + lambda).inverse();
+        let mut children = vec![[K::one(); 4]; active.len()];
+        children[0][1] = d0;
+        let t = LOOKUP_CHILDREN.send(&children[..], transcript);
+        for (own, children) in active.iter().zip(&children) {
+            claims[*own] = gkr::between(*children, t);
+        }
         next.insert(0, t);
         let rounds = vec![[K::zero(); 2]; point.len()];
         layers.push(LayerProof { rounds, children });
         point = next;
     }
-    TreeProof { root, layers }
+    GroupProof { roots, layers }
 }

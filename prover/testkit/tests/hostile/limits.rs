@@ -17,7 +17,7 @@ use tessera_circuits::statistics::Clip;
 use tessera_recipe::{read_key, Recipe, Setting};
 use tessera_testkit::{processor_time, SplitMix};
 use tessera_verifier::codec::{encode_part, CodecError, FileKind};
-use tessera_verifier::gkr::{LayerProof, TreeProof};
+use tessera_verifier::gkr::{GroupProof, LayerProof};
 use tessera_verifier::key::{KeyError, ModelKey};
 use tessera_verifier::length::most_bytes;
 use tessera_verifier::opening::parts::parts_of_mut;
@@ -192,11 +192,15 @@ const PADS: [Pad; 27] = [
     ("clipped values", |p| {
         messages(p).statistics.clips = vec![CLIP; SIZE / 14]
     }),
-    ("trees of lookups", |p| {
-        messages(p).lookups = vec![TreeProof::default(); SIZE / 40]
+    ("groups of lookups", |p| {
+        messages(p).lookups = vec![GroupProof::default(); SIZE / 16]
     }),
-    ("layers of a tree", |p| {
-        messages(p).lookups[0].layers = vec![LayerProof::default(); SIZE / 72]
+    ("sums of trees", |p| fill(&mut messages(p).lookups[0].roots, 32)),
+    ("layers of a group", |p| {
+        messages(p).lookups[0].layers = vec![LayerProof::default(); SIZE / 16]
+    }),
+    ("children of a layer", |p| {
+        fill(&mut messages(p).lookups[0].layers[3].children, 64)
     }),
     ("rounds of a layer", |p| {
         fill(&mut messages(p).lookups[0].layers[3].rounds, 32)

@@ -347,15 +347,15 @@ fn sums_of_lookups_are_not_moved() {
     assert_constraints_violated(scene.attempt(&hooks));
     // To the root of a tree: then it is not the sum of its children.
     let hooks = Hooks {
-        lookups: &|trees| {
-            trees[0].root[0] += K::one();
+        lookups: &|groups| {
+            groups[0].roots[0][0] += K::one();
         },
         interaction: &|_, _, sum| *sum -= K::one(),
         ..HONEST
     };
     assert_rejected!(
         scene.attempt(&hooks),
-        VerifyError::Gkr(GkrError::Layer { tree: 0, layer: 0 })
+        VerifyError::Gkr(GkrError::Layer { group: 0, layer: 0 })
     );
 }
 

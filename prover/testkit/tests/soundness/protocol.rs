@@ -421,16 +421,16 @@ fn nothing_may_be_left_out() {
     assert_rejected!(without(&|p| p.linear.rounds.clear()), VerifyError::Sumcheck(ref e) if rounds("claims")(e));
     assert_rejected!(
         without(&|p| p.lookups.clear()),
-        VerifyError::Gkr(GkrError::Trees { got: 0, .. })
+        VerifyError::Gkr(GkrError::Groups { got: 0, .. })
     );
     assert_rejected!(
         without(&|p| p.lookups[0].layers.clear()),
-        VerifyError::Gkr(GkrError::Layers { tree: 0, got: 0, .. })
+        VerifyError::Gkr(GkrError::Layers { group: 0, got: 0, .. })
     );
     assert_rejected!(
         without(&|p| p.lookups[0].layers[2].rounds.clear()),
         VerifyError::Gkr(GkrError::Rounds {
-            tree: 0,
+            group: 0,
             layer: 2,
             got: 0
         })

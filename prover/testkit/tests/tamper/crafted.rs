@@ -52,7 +52,7 @@ fn sums_moved_between_lookups_and_tables_are_rejected() {
     for delta in [1u32, 2, 3].map(SecureField::from) {
         let mut tampered = proof.clone();
         let chunk = &mut tampered.chunks[0];
-        chunk.lookups[0].root[0] += delta;
+        chunk.lookups[0].roots[0][0] += delta;
         chunk.claimed_sum -= delta;
         let before = gkr::sum(&proof.chunks[0].lookups) + proof.chunks[0].claimed_sum;
         let after = gkr::sum(&chunk.lookups) + chunk.claimed_sum;

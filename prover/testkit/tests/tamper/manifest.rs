@@ -6,7 +6,7 @@ use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::StatementError;
 use tessera_circuits::statistics::StatisticsError;
 use tessera_verifier::codec::CodecError;
-use tessera_verifier::gkr::GkrError;
+use tessera_verifier::gkr::{GkrError, GroupProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::parts::{parts_of, ProofParts};
 use tessera_verifier::opening::{OpeningError, TreeName};
@@ -101,7 +101,9 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
         }
         VerifyError::Opening(error) => return opening_length(error),
         VerifyError::Stark(StarkError::Length { what, got, expected }) => (format!("stark: {what}"), got, expected),
-        VerifyError::Gkr(GkrError::Trees { got, expected }) => ("lookups: trees".to_owned(), got, expected),
+        VerifyError::Gkr(GkrError::Groups { got, expected }) => ("lookups: groups".to_owned(), got, expected),
+        VerifyError::Gkr(GkrError::Trees { got, expected, .. }) => ("lookups: trees".to_owned(), got, expected),
+        VerifyError::Gkr(GkrError::Children { got, expected, .. }) => ("lookups: children".to_owned(), got, expected),
         VerifyError::Gkr(GkrError::Layers { got, expected, .. }) => ("lookups: layers".to_owned(), got, expected),
         VerifyError::Gkr(GkrError::Rounds { got, layer, .. }) => ("lookups: rounds".to_owned(), got, layer),
         _ => return None,
@@ -159,7 +161,7 @@ pub fn rows(key: &ModelKey, proof: &Proof) -> Vec<Row> {
 fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     let mut rows = logits(shape);
     rows.extend(clips(proof));
-    rows.extend(lookups(proof.lookups.len()));
+    rows.extend(lookups(&proof.lookups));
     rows.extend(sumchecks(shape));
     // The root of the activations is absorbed before the first challenge.
     rows.push(row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. })));
@@ -243,16 +245,22 @@ fn clips(proof: &ChunkProof) -> Vec<Row> {
     ]
 }
 
-/// The sums of lookups in some trees: every message is in an equation with the next one.
-fn lookups(trees: usize) -> Vec<Row> {
+/// The sums of lookups in some groups of trees: every message is in an equation with the next one.
+fn lookups(groups: &[GroupProof]) -> Vec<Row> {
     let mut rows = vec![
-        row!(Change "lookups[*].root" => VerifyError::Gkr(GkrError::Layer { .. } | GkrError::ZeroDenominator { .. })),
+        row!(Change "lookups[*].roots[*]" => VerifyError::Gkr(GkrError::Layer { .. } | GkrError::ZeroDenominator { .. })),
         row!(Change "lookups[*].layers[*].rounds[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
-        row!(Change "lookups[*].layers[*].children" => VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Change "lookups[*].layers[*].children[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
     ];
-    // One tree less than one is none.
-    let number = lengths("lookups", "lookups: trees").into_iter();
-    rows.extend(number.filter(|row| trees > 1 || row.op != Op::Truncate));
+    // One less than one is none.
+    let mut more = |length: usize, place: &str, name: &str| {
+        let number = lengths(place, name).into_iter();
+        rows.extend(number.filter(|row| length > 1 || row.op != Op::Truncate));
+    };
+    let trees = groups.iter().map(|group| group.roots.len()).max().unwrap_or(0);
+    more(groups.len(), "lookups", "lookups: groups");
+    more(trees, "lookups[*].roots", "lookups: trees");
+    more(trees, "lookups[*].layers[*].children", "lookups: children");
     rows.extend(lengths("lookups[*].layers", "lookups: layers"));
     rows.extend(lengths("lookups[*].layers[*].rounds", "lookups: rounds"));
     rows
@@ -487,9 +495,9 @@ fn fri(inner_layers: usize) -> Vec<Row> {
 /// Field elements that are not reduced. Every field element is listed, so that a new one needs a row.
 fn fields() -> Vec<Row> {
     [
-        "lookups[*].root",
+        "lookups[*].roots[*]",
         "lookups[*].layers[*].rounds[*]",
-        "lookups[*].layers[*].children",
+        "lookups[*].layers[*].children[*]",
         "matmuls.claim",
         "matmuls.operands",
         "matmuls.sumcheck.rounds[*]",

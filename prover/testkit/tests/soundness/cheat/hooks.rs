@@ -13,7 +13,7 @@ use tessera_circuits::statistics::Statistics;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
 use tessera_prover::trace::Columns;
-use tessera_verifier::gkr::TreeProof;
+use tessera_verifier::gkr::GroupProof;
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::suite::Suite;
@@ -109,7 +109,7 @@ pub struct Hooks<'a> {
     /// Alters the columns whose lookups are summed.
     pub looked_up: &'a dyn Fn(&Shape, &mut [Columns]),
     /// Alters the sums of the lookups, after they are proved.
-    pub lookups: &'a dyn Fn(&mut Vec<TreeProof>),
+    pub lookups: &'a dyn Fn(&mut Vec<GroupProof>),
     /// Alters the statistics after they are absorbed.
     pub shown: &'a dyn Fn(&mut Statistics),
     /// The weights that the matmuls are proved with, if not the committed ones.

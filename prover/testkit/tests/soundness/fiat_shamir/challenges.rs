@@ -13,7 +13,7 @@ use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
-use tessera_verifier::gkr::{self, between, TreeProof};
+use tessera_verifier::gkr::{self, between, GroupProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
     ACTIVATIONS, CLAIMED_SUM, CLAIMS, LOOKUP_CHILDREN, LOOKUP_GRIND, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, MATMULS,
@@ -93,7 +93,7 @@ impl Challenges {
         let leaves = own
             .lookups
             .iter()
-            .map(|tree| descend(tree, &mut drawn, &mut t))
+            .flat_map(|group| descend(group, &mut drawn, &mut t))
             .collect();
         let points = t.challenges(POINTS, Points::count(&shape));
         drawn.extend(&points);
@@ -252,28 +252,32 @@ impl Challenges {
 /// The relations, in the order in which their challenges are drawn.
 pub const RELATIONS: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, Relation::Silu];
 
-/// Draws the challenges of a tree, whatever its messages are; returns the claim on its leaves.
-pub fn descend(tree: &TreeProof, drawn: &mut Vec<K>, t: &mut Transcript) -> LeafClaim {
-    t.send(LOOKUP_SUM, &tree.root);
-    let (mut value, mut point) = (gkr::root_fraction(tree.root), Vec::new());
-    for layer in &tree.layers {
+/// Draws the challenges of a group of trees, whatever its messages are; returns the claims on their leaves. A tree is in all layers that
+/// have children of it: trees of a group are not deeper than those before them.
+pub fn descend(group: &GroupProof, drawn: &mut Vec<K>, t: &mut Transcript) -> Vec<LeafClaim> {
+    t.send(LOOKUP_SUM, &group.roots[..]);
+    let claim = |point: &[K], [numerator, denominator]: [K; 2]| LeafClaim {
+        point: point.to_vec(),
+        numerator,
+        denominator,
+    };
+    let roots = group.roots.iter().map(|root| claim(&[], gkr::root_fraction(*root)));
+    let (mut claims, mut point) = (roots.collect::<Vec<_>>(), Vec::new());
+    for layer in &group.layers {
         drawn.push(t.challenge(LOOKUP_LAYER));
         point.clear();
         for message in &layer.rounds {
             point.push(LOOKUP_ROUND.send(message, t));
         }
         drawn.extend(&point);
-        let chosen = LOOKUP_CHILDREN.send(&layer.children, t);
+        let chosen = LOOKUP_CHILDREN.send(&layer.children[..], t);
         drawn.push(chosen);
         point.insert(0, chosen);
-        value = between(layer.children, chosen);
+        for (own, children) in claims.iter_mut().zip(&layer.children) {
+            *own = claim(&point, between(*children, chosen));
+        }
     }
-    let [numerator, denominator] = value;
-    LeafClaim {
-        point,
-        numerator,
-        denominator,
-    }
+    claims
 }
 
 pub fn ensure(holds: bool, what: &'static str) -> Result<(), &'static str> {

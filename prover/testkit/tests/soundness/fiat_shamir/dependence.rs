@@ -4,7 +4,7 @@ use num_traits::One;
 use tessera_circuits::shape::Product;
 use tessera_circuits::statistics::Clip;
 use tessera_circuits::wiring::Points;
-use tessera_verifier::gkr::TreeProof;
+use tessera_verifier::gkr::GroupProof;
 use tessera_verifier::opening::parts::parts_of_mut;
 use tessera_verifier::proof::Proof;
 
@@ -58,7 +58,7 @@ fn tree_messages(first: usize) -> [Message; 3] {
     [
         (
             "sum of a tree",
-            |p| messages_mut(p).lookups[0].root[0] += K::one(),
+            |p| messages_mut(p).lookups[0].roots[0][0] += K::one(),
             first,
         ),
         (
@@ -68,7 +68,7 @@ fn tree_messages(first: usize) -> [Message; 3] {
         ),
         (
             "children in a tree",
-            |p| messages_mut(p).lookups[0].layers[5].children[2] += K::one(),
+            |p| messages_mut(p).lookups[0].layers[5].children[0][2] += K::one(),
             before_layer(6) - 1,
         ),
     ]
@@ -115,7 +115,7 @@ fn every_challenge_depends_on_every_message_before_it() {
     let key = &scene.model.key;
     let original = Challenges::of(key, &proof);
     let first_tree = RELATIONS.len();
-    let layers = |tree: &TreeProof| (0..tree.layers.len()).map(|layer| layer + 2).sum::<usize>();
+    let layers = |group: &GroupProof| (0..group.layers.len()).map(|layer| layer + 2).sum::<usize>();
     let trees = first_tree + messages(&proof).lookups.iter().map(layers).sum::<usize>();
     let points = trees + Points::count(&original.shape);
     let operands = points + original.products.len();
