@@ -82,27 +82,38 @@ library Lookups {
             if (own.logs[i] > depth) depth = own.logs[i];
         }
         uint256[] memory point = new uint256[](0);
-        for (uint256 k = 0; k < depth; k++) {
-            uint256 eta = t.challenge(LAYER, 12);
-            uint256 claim = claimed(own, [from, to], k, eta);
+        Layer memory layer = Layer(from, to, 0, 0, 0);
+        for (; layer.k < depth; layer.k++) {
+            layer.eta = t.challenge(LAYER, 12);
+            begin(own, layer);
             // Inverses of the point, in whose places the next point comes.
             point = invert(point);
             for (uint256 i = 1; i < point.length; i++) {
-                (claim, point[i]) = round(t, claim, point[i], offset);
+                (layer.claim, point[i]) = round(t, layer.claim, point[i], offset);
                 offset += 32;
             }
-            offset = children(t, own, [from, to, k, eta, claim], point, offset);
+            offset = children(t, own, layer, point, offset);
         }
         return offset;
     }
 
+    /// A layer of a group: its first tree and the one behind its last, its number, eta, and what is claimed of it.
+    struct Layer {
+        uint256 from;
+        uint256 to;
+        uint256 k;
+        uint256 eta;
+        uint256 claim;
+    }
+
     /// The claim on a layer of all trees of a group that have it.
-    function claimed(Trees memory own, uint256[2] memory group, uint256 k, uint256 eta) private pure returns (uint256 claim) {
-        (uint256 weight, uint256 square) = (Field.ONE, Field.mul(eta, eta));
-        for (uint256 i = group[0]; i < group[1]; i++) {
-            if (own.logs[i] <= k) continue;
+    function begin(Trees memory own, Layer memory layer) private pure {
+        (uint256 weight, uint256 square) = (Field.ONE, Field.mul(layer.eta, layer.eta));
+        layer.claim = 0;
+        for (uint256 i = layer.from; i < layer.to; i++) {
+            if (own.logs[i] <= layer.k) continue;
             uint256[2] memory value = own.values[i];
-            claim = Field.add(claim, Field.mul(weight, Field.add(value[0], Field.mul(eta, value[1]))));
+            layer.claim = Field.add(layer.claim, Field.mul(weight, Field.add(value[0], Field.mul(layer.eta, value[1]))));
             weight = Field.mul(weight, square);
         }
     }
@@ -122,27 +133,28 @@ library Lookups {
         return (claim, c);
     }
 
-    /// The end of a layer, of which are given the first tree of the group, the one behind the last, the number of the layer, eta and the
-    /// claim: the values of both children of every tree that has it. The coordinate between them becomes the first of the point.
+    /// The end of a layer: the values of both children of every tree that has it. The coordinate between them becomes the first of the
+    /// point.
     function children(
         Transcript.State memory t,
         Trees memory own,
-        uint256[5] memory at,
+        Layer memory layer,
         uint256[] memory point,
         uint256 offset
     ) private pure returns (uint256) {
-        (uint256 weight, uint256 square, uint256 sum, uint256 end) = (Field.ONE, Field.mul(at[3], at[3]), 0, offset);
-        for (uint256 i = at[0]; i < at[1]; i++) {
-            if (own.logs[i] <= at[2]) continue;
-            sum = Field.add(sum, Field.mul(weight, combined(at[3], end)));
+        (uint256 weight, uint256 square, uint256 sum) = (Field.ONE, Field.mul(layer.eta, layer.eta), 0);
+        uint256 end = offset;
+        for (uint256 i = layer.from; i < layer.to; i++) {
+            if (own.logs[i] <= layer.k) continue;
+            sum = Field.add(sum, Field.mul(weight, combined(layer.eta, end)));
             weight = Field.mul(weight, square);
             end += 64;
         }
-        require(at[4] == sum, "lookups: not the sum of the next layer");
+        require(layer.claim == sum, "lookups: not the sum of the next layer");
         t.message(CHILDREN, 15, offset, (end - offset) >> 4);
         point[0] = t.challenge(CHILDREN, 15);
-        for (uint256 i = at[0]; i < at[1]; i++) {
-            if (own.logs[i] <= at[2]) continue;
+        for (uint256 i = layer.from; i < layer.to; i++) {
+            if (own.logs[i] <= layer.k) continue;
             own.points[i] = point;
             own.values[i] = next(offset, point[0]);
             offset += 64;

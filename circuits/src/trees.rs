@@ -260,16 +260,20 @@ mod tests {
     /// Every tree is in one group, and no group could take the next tree.
     #[test]
     fn groups_are_as_large_as_they_may_be() {
-        assert_eq!(groups(&[]), []);
-        assert_eq!(groups(&[24; 12]), [0..12]);
-        assert_eq!(groups(&[24; 13]), [0..12, 12..13]);
-        assert_eq!(groups(&[24, 24, 17]), [0..3]);
-        // Two of 2^27 leaves fill a group, and so does one more with eight of 2^24.
-        assert_eq!(
-            groups(&[27, 27, 27, 24, 24, 24, 24, 24, 24, 24, 24, 20]),
-            [0..2, 2..11, 11..12]
-        );
-        assert_eq!(groups(&[28, 6]), [0..1, 1..2]);
+        let ends = |logs: &[u32]| {
+            groups(logs)
+                .into_iter()
+                .map(|group| (group.start, group.end))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(ends(&[]), []);
+        assert_eq!(ends(&[24; 12]), [(0, 12)]);
+        assert_eq!(ends(&[24; 13]), [(0, 12), (12, 13)]);
+        assert_eq!(ends(&[24, 24, 17]), [(0, 3)]);
+        // Two of 2^27 leaves fill a group, and so does one with eight of 2^24.
+        let mixed = [27, 27, 27, 24, 24, 24, 24, 24, 24, 24, 24, 20];
+        assert_eq!(ends(&mixed), [(0, 2), (2, 11), (11, 12)]);
+        assert_eq!(ends(&[28, 6]), [(0, 1), (1, 2)]);
     }
 
     #[test]

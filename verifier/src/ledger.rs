@@ -129,7 +129,7 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let groups = groups(&logs);
     let layers = groups.iter().map(|group| {
-        let own = &logs[group.clone()];
+        let own = logs.get(group.clone()).unwrap_or_default();
         let depth = own.iter().max().copied().unwrap_or(0);
         f64::from(depth * depth.saturating_sub(1) + 2 * own.iter().sum::<u32>())
     });

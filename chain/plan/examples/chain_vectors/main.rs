@@ -344,7 +344,11 @@ fn lookups(about: &str, logs: &[u32], proofs: &[GroupProof], start: &Transcript,
             let end = bytes_of(&[leaf.numerator, leaf.denominator]);
             [bytes_of(&leaf.point), end].concat()
         });
-        Some(ends.chain(bytes_of(&[sum])).chain(t.channel().digest()).collect())
+        Some(
+            ends.chain(bytes_of(&[sum]))
+                .chain(t.channel().digest().iter().copied())
+                .collect(),
+        )
     });
 }
 

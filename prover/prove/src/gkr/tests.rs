@@ -264,7 +264,7 @@ fn lengths_are_checked_and_named() {
         got,
         expected: 2,
     };
-    assert_eq!(run(&|p| drop(p[0].roots.pop())), Err(roots(1)));
+    assert_eq!(run(&|p| p[0].roots.truncate(1)), Err(roots(1)));
     assert_eq!(run(&|p| p[0].roots.push([K::one(); 2])), Err(roots(3)));
     let layers = |got| GkrError::Layers {
         group: 0,
@@ -281,7 +281,7 @@ fn lengths_are_checked_and_named() {
         got,
         expected,
     };
-    assert_eq!(run(&|p| drop(p[0].layers[5].children.pop())), Err(children(5, 1, 2)));
+    assert_eq!(run(&|p| p[0].layers[5].children.truncate(1)), Err(children(5, 1, 2)));
     // The shallow tree has six layers: in the seventh it has no children any more.
     assert_eq!(
         run(&|p| p[0].layers[6].children.push([K::one(); 4])),

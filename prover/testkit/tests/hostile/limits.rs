@@ -185,7 +185,7 @@ const CLIP: Clip = Clip {
 };
 
 /// Every sequence of a proof, padded.
-const PADS: [Pad; 27] = [
+const PADS: [Pad; 29] = [
     ("prompt", |p| fill(&mut p.statement.prompt, 4)),
     ("output", |p| fill(&mut p.statement.output, 4)),
     ("output logits", |p| fill(&mut messages(p).statistics.tops, 2)),

@@ -9,7 +9,7 @@ use tessera_verifier::codec::CodecError;
 use tessera_verifier::gkr::{GkrError, GroupProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::parts::{parts_of, ProofParts};
-use tessera_verifier::opening::{OpeningError, TreeName};
+use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
 use tessera_verifier::policy::{OPENING_GRIND_BITS, STARK_LOG_LAST_LAYER};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
