@@ -99,7 +99,7 @@ fn a_model_without_a_template_says_what_to_do() {
     let shared = Shared::get();
     fails(
         generate(&shared.model(), &["--chat", "--prompt", "Why?"]),
-        &["no chat template", "--chat-template FILE"],
+        &["no chat template", "or give a template (--chat-template)"],
     );
     let dir = tempdir().unwrap();
     let file = dir.path().join("template");

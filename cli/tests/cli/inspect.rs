@@ -132,7 +132,9 @@ fn what_no_ledger_accepts_is_not_called_provable() {
     assert!(long["security_bits"].as_f64().unwrap() < 90.0, "{long}");
     let output = tessera(args!["inspect", dir.path(), "--tokens", "4096"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("provable      no: not 2049 tokens"), "{text}");
+    assert!(text.contains("provable      no: not 4096 tokens"), "{text}");
+    assert!(text.contains("the context has room for 2049"), "{text}");
+    assert_eq!(long["predicted"]["asked_tokens"], 4096, "{long}");
     let short = report("64");
     assert_eq!(short["provable"], true, "{short}");
     let most = short["most_tokens_in_one_piece"].as_u64().unwrap();
