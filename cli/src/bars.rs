@@ -239,3 +239,27 @@ impl Progress for Display {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest name of a phase, in a batch of a thousand requests that take hours.
+    #[test]
+    fn a_line_of_progress_fits_80_columns() {
+        let phase = "1000/1000: phase 11/11, commit activations";
+        for seconds in [0, 119, 7199, 359_999] {
+            let time = Duration::from_secs(seconds);
+            let text = line(phase, time, Some(time));
+            assert!(text.len() < 80, "{text}");
+        }
+        let time = Duration::from_secs(7199);
+        let bar = format!(
+            "999/999: phase 11/11, commit activations [{:-<BAR$}] {}{}",
+            "",
+            roughly(time),
+            rest(Some(time))
+        );
+        assert!(bar.len() < 80, "{bar}");
+    }
+}

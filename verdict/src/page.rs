@@ -329,10 +329,15 @@ impl Page<'_> {
                 "The verdict depends on {option}, too, which is left out of the command, because its value cannot stand in one."
             ));
         }
-        html.paragraph(
+        html.raw("<p>");
+        html.raw(
             "The small program tessera-verify takes the same arguments and needs no model. A second verifier, which shares no code with \
-             the first one, is in the repository of Tessera:",
+             the first one, is in the repository of Tessera",
         );
+        html.raw(match self.expected.policy().is_empty() {
+            true => ":</p>\n",
+            false => "; it knows no expectations:</p>\n",
+        });
         html.code(&format!("python3 fixtures/verify.py {key} {proof}"));
         html.paragraph(&format!(
             "Whoever chooses the key chooses the model. Compare its id, {}, with one that you trust, or make the key again from the \

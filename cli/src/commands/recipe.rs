@@ -50,7 +50,7 @@ pub fn against(
     }
     let fidelity = match found.fidelity {
         None => "the key says none",
-        Some(true) => "measured again: as the key says",
+        Some(true) => "measured again: as the key says, up to 1 %",
         Some(false) => "measured again: NOT what the key says",
     };
     rows = rows.row("  fidelity", fidelity);

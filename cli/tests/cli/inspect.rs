@@ -142,6 +142,49 @@ fn what_no_ledger_accepts_is_not_called_provable() {
     assert!(bits(most) >= 90.0 && bits(most + 1) < 90.0, "{most}");
 }
 
+/// A number of tokens that no statement has is neither replaced without a word nor called provable.
+#[test]
+fn a_number_of_tokens_that_does_not_fit_is_said() {
+    let shared = Shared::get();
+    for path in [shared.key(), shared.model(), CHECKPOINT.into()] {
+        let inspect = |tokens: &str| args!["inspect", path, "--tokens", tokens];
+        let text = |tokens: &str| {
+            let text = String::from_utf8(tessera(inspect(tokens)).stdout).unwrap();
+            text.split_whitespace()
+                .filter(|word| *word != "|")
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let (fits, beyond, few) = (done(inspect("513")), done(inspect("514")), done(inspect("1")));
+        let said = |report: &Value| {
+            let predicted = &report["predicted"];
+            (
+                report["provable"].clone(),
+                predicted["tokens"].clone(),
+                predicted["asked_tokens"].clone(),
+            )
+        };
+        assert_eq!(said(&fits), (json!(true), json!(513), json!(513)));
+        assert_eq!(said(&beyond), (json!(false), json!(513), json!(514)));
+        assert_eq!(said(&few), (json!(true), json!(2), json!(1)));
+        assert_eq!(
+            said(&done(args!["inspect", path])),
+            (json!(true), json!(64), Value::Null)
+        );
+        assert!(
+            text("514").contains("the most that the context has room for, not 514"),
+            "{}",
+            text("514")
+        );
+        assert!(
+            text("1").contains("the fewest that a statement has, not 1"),
+            "{}",
+            text("1")
+        );
+        fails(inspect("0"), &["--tokens", "at least one token"]);
+    }
+}
+
 /// Who publishes proofs is told how many give the weights away.
 #[test]
 fn the_number_of_proofs_that_determine_the_weights_is_said() {
