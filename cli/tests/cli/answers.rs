@@ -305,10 +305,6 @@ fn an_answer_that_no_model_can_give_is_refused_by_name() {
             &["--answer-ids", &many],
             &["a prompt of 6 tokens and an answer of 600", "the context of 512"],
         ),
-        (
-            &["--answer", "a \u{436}\u{1f642}"],
-            &["\"\u{436}\u{1f642}\" in the answer", "--answer-ids"],
-        ),
         (&["--answer", &text, "--tokens", "11"], &["only 11 tokens", "goes on"]),
         (&["--answer", "x", "--answer-ids", "5"], &["cannot be used with"]),
         (&["--answer-file", "nowhere.txt"], &["nowhere.txt"]),

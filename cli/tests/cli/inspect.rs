@@ -9,7 +9,7 @@ use tessera::support::progress::Silent;
 use tessera::synthetic::write_shape;
 
 use crate::args;
-use crate::support::{done, tessera, Shared, CHECKPOINT, PROMPT};
+use crate::support::{done, fails, tessera, Shared, CHECKPOINT, PROMPT};
 
 /// What must be the same of a checkpoint, its `config.json`, its model directory and its key.
 fn prospects(report: &Value) -> Value {
@@ -86,7 +86,8 @@ fn the_four_forms_of_a_model_have_one_prediction() {
         for tokens in ["2", "33", "100000"] {
             let forms = [&*checkpoint, &*config_alone, &*config_file, &*model, &*key];
             let common = agree(&forms, tokens, &[]);
-            assert_eq!(common["provable"], true, "{architecture}: {common}");
+            // The context has no room for the last one.
+            assert_eq!(common["provable"], tokens != "100000", "{architecture}: {common}");
         }
     }
 }

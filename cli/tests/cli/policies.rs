@@ -447,7 +447,7 @@ fn verify_takes_many_proofs() {
         "{text}"
     );
     assert!(
-        text.replace("\n| ", "")
+        text.replace("\n| ", " ")
             .contains("help: the proof's prompt ends with a line end"),
         "{text}"
     );
