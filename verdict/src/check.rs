@@ -107,8 +107,8 @@ impl Check {
             Finding::Unmet { reason, help, .. } => json!({"met": false, "reason": reason, "help": help}),
             Finding::Open { reason } => json!({"met": null, "reason": reason}),
         };
-        if !self.warnings().is_empty() {
-            json["warnings"] = json!(self.warnings());
+        if let (Value::Object(fields), [_, ..]) = (&mut json, self.warnings()) {
+            fields.insert("warnings".to_owned(), json!(self.warnings()));
         }
         json
     }

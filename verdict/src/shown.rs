@@ -157,7 +157,8 @@ pub fn is_plain(name: &Path) -> bool {
         LABELS.iter().any(|label| small.contains(label))
     };
     let words = shown.contains(' ');
-    shown.chars().count() <= PLAIN && !shown.contains('\\') && !blank && !(words && label())
+    let odd = shown.chars().count() > PLAIN || shown.contains('\\') || blank || words && label();
+    !odd
 }
 
 /// One line of a value that has its own quotation marks.
