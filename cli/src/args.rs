@@ -38,10 +38,11 @@ pub use tokenize::TokenizeArgs;
 
 /// Proves cryptographically that a given language model, on a given prompt, generates exactly a given text.
 ///
-/// Exit status: 0 done or proof accepted, 1 proof rejected (malformed included), 2 could not be done or
-/// decided (file not found, unreadable model, wrong usage).
+/// Exit status: 0 done or proof accepted; 1 proof rejected (malformed included), another answer than the model's (prove --answer), or
+/// a key of another checkpoint (inspect --against); 2 could not be done or decided (file not found, unreadable model, wrong usage);
+/// 130 interrupted by Ctrl-C.
 #[derive(Debug, Parser)]
-#[command(name = "tessera", version, long_version = crate::version::long(), max_term_width = 100)]
+#[command(name = "tessera", version, long_version = crate::version::VERSION.long(), max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
     pub global: GlobalArgs,
@@ -55,7 +56,8 @@ pub struct GlobalArgs {
     /// Print one JSON object on stdout instead of text, also on failure
     #[arg(long, global = true, display_order = 1000)]
     pub json: bool,
-    /// No progress display, and no report of prove: only errors, and JSON if it is asked for
+    /// No progress display; prove and tokenize say nothing beside errors, ids and JSON. The reports of all other commands are printed,
+    /// and so are verdicts
     #[arg(long, global = true, display_order = 1001)]
     pub quiet: bool,
     /// Number of worker threads [default: one per core]
@@ -259,20 +261,20 @@ pub struct PromptSource {
     /// File with token ids, between commas or white space, or as a JSON list
     #[arg(long, value_name = "FILE", conflicts_with = "chat")]
     pub prompt_ids_file: Option<PathBuf>,
-    /// Conversation in a file, a JSON list of {"role", "content"}; needs --chat
-    #[arg(long, value_name = "FILE", requires = "chat")]
+    /// Conversation in a file, a JSON list of {"role", "content"}, in the words of the chat template
+    #[arg(long, value_name = "FILE")]
     pub messages: Option<PathBuf>,
     /// Text of which an encoder makes a vector, in the place of a prompt; - reads standard input
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "chat")]
     pub embed: Option<String>,
     /// The same as token ids, between commas or spaces
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", conflicts_with = "chat")]
     pub embed_ids: Option<Ids>,
     /// Query and document of which a reranker makes scores, in the place of a prompt
-    #[arg(long, num_args = 2, value_names = ["QUERY", "DOCUMENT"], allow_hyphen_values = true)]
+    #[arg(long, num_args = 2, value_names = ["QUERY", "DOCUMENT"], allow_hyphen_values = true, conflicts_with = "chat")]
     pub rank: Option<Vec<String>>,
     /// The same as token ids, between commas or spaces
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", conflicts_with = "chat")]
     pub rank_ids: Option<Ids>,
 }
 
@@ -474,9 +476,9 @@ pub struct InspectArgs {
     /// Checkpoint (directory or GGUF file), model directory, model key or proof file; - is a key or proof on standard
     /// input
     pub path: PathBuf,
-    /// Prompt and generated tokens of the statement whose cost is predicted
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    pub tokens: usize,
+    /// Prompt and generated tokens of the statement whose cost is predicted [default: 64]
+    #[arg(long, value_name = "N", value_parser = token_count)]
+    pub tokens: Option<usize>,
     /// Strategy that a checkpoint would be quantised with [default: as setup]
     #[arg(long, value_enum)]
     pub strategy: Option<StrategyArg>,
@@ -484,7 +486,8 @@ pub struct InspectArgs {
     #[arg(long, value_enum)]
     pub hash: Option<HashArg>,
     /// Make the model of a key again from this checkpoint, by the recipe in the key, and say which parts agree. Takes
-    /// as long as setup; exit status 1 if the model is another one
+    /// as long as setup; exit status 1 if the model is another one, or if its fidelity is not what the key says: shares of equal
+    /// tokens may differ by 0.01 in all, other figures by 1 %, because machines add floating-point numbers in other orders
     #[arg(long, value_name = "CHECKPOINT", conflicts_with_all = ["strategy", "hash"])]
     pub against: Option<PathBuf>,
     /// The calibration text of the key, if it was not a bundled one
@@ -559,9 +562,9 @@ pub struct BenchArgs {
 /// A positive number of token rows.
 fn token_count(text: &str) -> Result<usize, String> {
     match text.parse() {
-        Ok(0) => Err("at least one token row is needed".to_owned()),
+        Ok(0) => Err("at least one token is needed".to_owned()),
         Ok(n) => Ok(n),
-        Err(_) => Err("expected a number of token rows".to_owned()),
+        Err(_) => Err("expected a number of tokens, such as 64".to_owned()),
     }
 }
 

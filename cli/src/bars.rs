@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// the proof is done as soon.
 const LINES: Duration = Duration::from_secs(5);
 /// Characters of the bar of a whole proof.
-const BAR: usize = 12;
+const BAR: usize = 8;
 
 enum View {
     None,
@@ -103,7 +103,7 @@ impl Display {
         let before = state.phase_start.elapsed();
         state.phase_start = Instant::now();
         let (number, of) = state.proof.as_mut()?.begin(name, before)?;
-        Some(format!("{}phase {number} of {of}, {name}", state.within))
+        Some(format!("{}phase {number}/{of}, {name}", state.within))
     }
 
     /// Writes a line, unless the last one is too near.
@@ -120,15 +120,24 @@ impl Display {
             return;
         }
         state.last_line = Some(Instant::now());
-        let left = left.map_or_else(String::new, |left| format!(", about {} left", roughly(left)));
-        eprintln!("{phase}: {} so far{left}", roughly(state.proof_start.elapsed()));
+        eprintln!("{}", line(phase, state.proof_start.elapsed(), left));
     }
+}
+
+/// A line about a phase of a proof.
+fn line(phase: &str, so_far: Duration, left: Option<Duration>) -> String {
+    format!("{phase}: {} so far{}", roughly(so_far), rest(left))
+}
+
+/// How long the rest takes, behind what is said before it.
+fn rest(left: Option<Duration>) -> String {
+    left.map_or_else(String::new, |left| format!(", about {} left", roughly(left)))
 }
 
 /// A time as people say it.
 fn roughly(time: Duration) -> String {
     match time.as_secs() {
-        0 => "less than a second".to_owned(),
+        0 => "< 1 s".to_owned(),
         seconds @ ..120 => format!("{seconds} s"),
         seconds @ ..7200 => format!("{} min", seconds / 60),
         seconds => format!("{} h", seconds / 3600),
@@ -192,7 +201,7 @@ impl Progress for Display {
             }
         };
         let own = |state: &Arc<Mutex<State>>| Arc::clone(state);
-        let (share, clock, rest) = (own(&self.state), own(&self.state), own(&self.state));
+        let (share, clock, clock_left) = (own(&self.state), own(&self.state), own(&self.state));
         let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
         let style = style
             .with_key("left", left)
@@ -208,8 +217,8 @@ impl Progress for Display {
                 }
             })
             .with_key("rest", move |_: &ProgressState, text: &mut dyn Write| {
-                if let Some((.., Some(left))) = seen(&rest) {
-                    let _ = write!(text, ", about {} left", roughly(left));
+                if let Some((.., left)) = seen(&clock_left) {
+                    let _ = text.write_str(&rest(left));
                 }
             });
         bar.set_style(style);
@@ -228,5 +237,29 @@ impl Progress for Display {
         if let View::Bar(bar) = &self.view {
             bar.finish_and_clear();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The longest name of a phase, in a batch of a thousand requests that take hours.
+    #[test]
+    fn a_line_of_progress_fits_80_columns() {
+        let phase = "1000/1000: phase 11/11, commit activations";
+        for seconds in [0, 119, 7199, 359_999] {
+            let time = Duration::from_secs(seconds);
+            let text = line(phase, time, Some(time));
+            assert!(text.len() < 80, "{text}");
+        }
+        let time = Duration::from_secs(7199);
+        let bar = format!(
+            "999/999: phase 11/11, commit activations [{:-<BAR$}] {}{}",
+            "",
+            roughly(time),
+            rest(Some(time))
+        );
+        assert!(bar.len() < 80, "{bar}");
     }
 }

@@ -42,6 +42,10 @@ fn main() -> ExitCode {
     let cli = match usage::parse::<Cli>(&args) {
         Ok(cli) => cli,
         Err(Usage::Asked(asked)) => return ExitCode::from(usage::print(&asked)),
+        Err(Usage::Version) => {
+            let version = Report::done(String::new(), version::VERSION.json());
+            return ExitCode::from(finish(Ok(version), true, &[]));
+        }
         Err(Usage::Wrong(wrong)) => return ExitCode::from(refuse(sampling(&args).unwrap_or(wrong), &args)),
     };
     let json = cli.global.json;

@@ -133,6 +133,29 @@ pub enum Awaited {
     Text(String),
 }
 
+/// An answer that is only the beginning of the model's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beginning {
+    /// The fewest tokens of the model that say the whole answer.
+    pub tokens: usize,
+    /// Whether the answer ends inside the last of them, so that no number of tokens says it alone.
+    pub inside: bool,
+}
+
+impl Display for Beginning {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let Self { tokens, inside } = self;
+        f.write_str("the answer is only the beginning of what the model says")?;
+        match inside {
+            false => write!(f, ": to prove the beginning alone, allow no more tokens (--tokens {tokens})"),
+            true => write!(
+                f,
+                ", and ends inside one of its tokens: without the answer, --tokens {tokens} proves a text that begins like it"
+            ),
+        }
+    }
+}
+
 /// Where the model's own answer differs from the expected one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Difference {
@@ -145,6 +168,10 @@ pub struct Difference {
     /// How much more likely the model finds its own token than the expected one: the difference of their log-probabilities, in nats.
     /// It is 0 on a tie, which the lower id wins. `None` if no single token was expected.
     pub margin_nats: Option<f64>,
+    /// Characters of the expected answer that no token of the vocabulary reads like, so that the model never says them.
+    pub unknown: String,
+    /// Whether the model says the expected answer, and goes on instead of ending it.
+    pub beginning: Option<Beginning>,
 }
 
 impl Display for Difference {
@@ -161,9 +188,19 @@ impl Display for Difference {
             (Some(margin), _) => write!(f, ", which it prefers by {margin:.3} nats")?,
             (None, _) => {}
         }
-        match self.only_blank() {
-            true => f.write_str("; the model's answer begins with white space, which services often remove"),
-            false => Ok(()),
+        if !self.unknown.is_empty() {
+            let unknown = shown::quoted(&self.unknown);
+            write!(
+                f,
+                "; no tokens of this model read like {unknown} in the answer: it never says that"
+            )?;
+        }
+        match &self.beginning {
+            Some(beginning) => write!(f, "; {beginning}"),
+            None if self.only_blank() => {
+                f.write_str("; the model's answer begins with white space, which services often remove")
+            }
+            None => Ok(()),
         }
     }
 }
@@ -224,6 +261,8 @@ pub(crate) struct Sought {
     cut: bool,
     /// The most tokens.
     most: usize,
+    /// Characters of the text that no token reads like. The model is followed all the same, to say where it goes on otherwise.
+    unknown: String,
 }
 
 /// A model's own answer that is the expected one.
@@ -244,12 +283,20 @@ impl Sought {
         config: &ModelConfig,
         tokenizer: Option<&Tokenizer>,
     ) -> Result<Self, AnswerError> {
+        let mut unknown = String::new();
         let (mut ids, text) = match answer {
             ExpectedAnswer::Ids(ids) => (ids.clone(), None),
             ExpectedAnswer::Text(_) if options.ignore_eos => return Err(AnswerError::NoEnds),
             ExpectedAnswer::Text(text) => {
                 let tokenizer = tokenizer.ok_or(AnswerError::NoTokenizer)?;
-                (encoding(tokenizer, prompt, text)?, Some(text.clone()))
+                let ids = match encoding(tokenizer, prompt, text)? {
+                    Ok(ids) => ids,
+                    Err(characters) => {
+                        unknown = characters;
+                        Vec::new()
+                    }
+                };
+                (ids, Some(text.clone()))
             }
         };
         let vocab = config.vocab;
@@ -266,7 +313,8 @@ impl Sought {
         // The last token is not run, so prompt and answer may exceed the context by one.
         let (prompt, context) = (prompt.len(), config.context);
         let room = (context + 1).saturating_sub(prompt);
-        let most = tokens.min(room);
+        // Nothing is proved of what no model says, so that no limit of tokens matters.
+        let most = if unknown.is_empty() { tokens.min(room) } else { room };
         match text {
             Some(_) => ids.truncate(most),
             None if answer > tokens => return Err(AnswerError::TooLong { answer, tokens }),
@@ -290,14 +338,17 @@ impl Sought {
                 end,
                 cut,
                 most,
+                unknown,
             }),
         }
     }
 
-    /// Tokens of the answer and its end; the most that there can be if no encoding reads like the text.
+    /// Tokens of the answer and its end; the most that there can be if no encoding reads like the text, up to a character that the model
+    /// never says.
     pub fn tokens(&self) -> usize {
+        let said = |text: &str| text.find(|c| self.unknown.contains(c)).unwrap_or(text.len());
         let ids = match (&self.text, self.ids.is_empty()) {
-            (Some(text), true) => text.len(),
+            (Some(text), true) => said(text),
             _ => self.ids.len(),
         };
         (ids + usize::from(self.end)).min(self.most)
@@ -338,7 +389,9 @@ impl Sought {
             return Ok(Followed { output, other_from });
         };
         let model_id = arg_max(&logits) as u32;
-        if agreed == self.ids.len() && self.end && model.config.eos.contains(&model_id) {
+        // Without an encoding, nothing of the text is said yet.
+        let encoded = !self.ids.is_empty() || self.text.as_ref().is_none_or(String::is_empty);
+        if encoded && agreed == self.ids.len() && self.end && model.config.eos.contains(&model_id) {
             let output = [&self.ids[..], &[model_id]].concat();
             return Ok(Followed {
                 output,
@@ -358,8 +411,13 @@ impl Sought {
             Difference {
                 position: agreed,
                 margin_nats: margin(model, &logits, &expected),
+                beginning: (expected == Awaited::End && agreed > 0).then_some(Beginning {
+                    tokens: agreed,
+                    inside: false,
+                }),
                 expected,
                 model: named(tokenizer, &said, model_id),
+                unknown: self.unknown.clone(),
             }
         };
         let other = match (&self.text, tokenizer) {
@@ -378,7 +436,15 @@ impl Sought {
             Err(Some(other)) if self.ids.is_empty() && matches!(other.expected, Awaited::Text(_)) => {
                 Err(Unfollowed::Differs(Box::new(other)))
             }
-            Err(_) => Err(Unfollowed::Differs(Box::new(differs()))),
+            // The model says the text in other tokens, and goes on.
+            Err(Some(other)) if agreed < self.ids.len() && other.expected == Awaited::End => {
+                Err(Unfollowed::Differs(Box::new(other)))
+            }
+            Err(other) => {
+                let mut own = differs();
+                own.beginning = own.beginning.or(other.and_then(|other| other.beginning));
+                Err(Unfollowed::Differs(Box::new(own)))
+            }
         }
     }
 
@@ -440,6 +506,11 @@ impl Sought {
                     },
                     model: named(Some(tokenizer), &said, next),
                     margin_nats: None,
+                    beginning: (rest.is_empty() && !output.is_empty()).then_some(Beginning {
+                        tokens: output.len(),
+                        inside: false,
+                    }),
+                    unknown: self.unknown.clone(),
                 })
             };
             if eos.contains(&next) {
@@ -455,7 +526,15 @@ impl Sought {
                 return Ok(Ok(longer));
             }
             if !begins(text, &said) {
-                return Ok(Err(differs(&output, &before)));
+                let inside = said.starts_with(text).then_some(Beginning {
+                    tokens: longer.len(),
+                    inside: true,
+                });
+                let difference = differs(&output, &before).map(|own| Difference {
+                    beginning: own.beginning.or(inside),
+                    ..own
+                });
+                return Ok(Err(difference));
             }
             if last {
                 return Err(AnswerError::CutOff { tokens: self.most }.into());
@@ -475,10 +554,11 @@ fn begins(text: &str, said: &str) -> bool {
     text.starts_with(said) || text.starts_with(said.trim_end_matches(char::REPLACEMENT_CHARACTER))
 }
 
-/// The ids of a text that goes on after a prompt, or none if there are none that read like it there.
-fn encoding(tokenizer: &Tokenizer, prompt: &[u32], text: &str) -> Result<Vec<u32>, AnswerError> {
+/// The ids of a text that goes on after a prompt, or none if there are none that read like it there; or the characters of the text that
+/// no token reads like.
+fn encoding(tokenizer: &Tokenizer, prompt: &[u32], text: &str) -> Result<Result<Vec<u32>, String>, AnswerError> {
     if text.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Ok(Vec::new()));
     }
     let plain = tokenizer.encode_inside(text)?;
     // Some tokenizers put a space before every text, but not behind a line end.
@@ -487,7 +567,7 @@ fn encoding(tokenizer: &Tokenizer, prompt: &[u32], text: &str) -> Result<Vec<u32
     let behind = behind.strip_prefix(&line[..]).map(<[u32]>::to_vec);
     for ids in [Some(plain), behind].into_iter().flatten() {
         if tokenizer.texts(prompt, &ids)?.output.text == text {
-            return Ok(ids);
+            return Ok(Ok(ids));
         }
     }
     let mut characters: Vec<char> = text.chars().filter(|c| !c.is_whitespace()).collect();
@@ -503,10 +583,10 @@ fn encoding(tokenizer: &Tokenizer, prompt: &[u32], text: &str) -> Result<Vec<u32
             break;
         }
     }
-    match unknown.is_empty() {
+    Ok(match unknown.is_empty() {
         true => Ok(Vec::new()),
-        false => Err(AnswerError::UnknownCharacters { characters: unknown }),
-    }
+        false => Err(unknown),
+    })
 }
 
 /// A token as it reads behind others.

@@ -80,7 +80,8 @@ pub fn checkpoint(path: &Path) -> Result<(), Misplaced> {
     let extension = path.extension().and_then(|e| e.to_str()).unwrap_or_default();
     let text = match (Kind::of(path), extension) {
         (Kind::ModelDir, _) => format!(
-            "{shown} is a model directory, which setup has made already: give it to tessera prove --model {shown}"
+            "{shown} is a model directory, which setup has made already, and not a checkpoint: give the checkpoint that it was made from, \
+             or prove with it (tessera prove --model {shown})"
         ),
         (Kind::Key, _) => format!("{shown} is a model key, not a checkpoint"),
         (Kind::Proof, _) => format!("{shown} is a proof, not a checkpoint"),

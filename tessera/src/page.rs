@@ -4,12 +4,12 @@ use std::time::Instant;
 
 use tessera_recipe::KeyFileError;
 use tessera_verdict::page::{File, Page};
+use tessera_verdict::policy::{Expectations, Policy};
 use tessera_verdict::rows::{bytes, seconds, Rows};
-use tessera_verdict::{mistaken, Verdict};
+use tessera_verdict::{mistaken, Key, Verdict};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::verify::verify_bytes;
+use thiserror::Error;
 
-use crate::model::{claim_of, read_tokenizer};
 use crate::prediction::{keeps_codeword, Prediction};
 
 /// The verdict on a proof, and the page that shows it.
@@ -23,49 +23,66 @@ pub struct ProofPage {
     pub seconds: f64,
 }
 
-/// Verifies a proof and writes the page about it. A proof that is rejected has a page, too, which says why. `made_by` is the line
-/// at the end of the page: the program, and when it ran.
+/// Why there is no page about a proof.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PageError {
+    /// The key cannot be used: there is no verdict without one.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
+    /// What the policy asks for cannot be decided with this key.
+    #[error("{0}")]
+    Policy(String),
+}
+
+/// Verifies a proof, which has to be as a policy expects, and writes the page about it. A proof that is rejected has a page, too, which
+/// says why. `made_by` is the line at the end of the page: the program, and when it ran.
 ///
 /// ```no_run
 /// use tessera_verdict::page::File;
+/// use tessera_verdict::policy::Policy;
 ///
 /// let [key, proof] = ["model.key", "story.proof"].map(|name| (name, std::fs::read(name)));
 /// let [key, proof] = [(key.0, key.1?), (proof.0, proof.1?)];
-/// let page = tessera::page(&File { name: key.0, bytes: &key.1 }, &File { name: proof.0, bytes: &proof.1 }, "my program")?;
+/// let [key, proof] = [&key, &proof].map(|(name, bytes)| File { name, bytes });
+/// let policy = Policy {
+///     complete: true,
+///     ..Policy::default()
+/// };
+/// let page = tessera::page(&key, &proof, &policy, "my program")?;
 /// std::fs::write("story.html", page.html)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
 /// # Errors
-/// If the key cannot be used: there is no verdict without one.
-pub fn page(key_file: &File<'_>, proof_file: &File<'_>, made_by: &str) -> Result<ProofPage, KeyFileError> {
+/// If the key cannot be used, or if the policy cannot be applied with it.
+pub fn page(
+    key_file: &File<'_>,
+    proof_file: &File<'_>,
+    policy: &Policy,
+    made_by: &str,
+) -> Result<ProofPage, PageError> {
     let clock = Instant::now();
-    let (key, recipe) = tessera_recipe::read_key(key_file.bytes)?;
-    let id = key.id().map_err(tessera_verifier::key::KeyError::from)?;
-    let found = verify_bytes(&key, proof_file.bytes);
+    let key = Key::from_bytes(key_file.bytes)?;
+    let verdict = key.verify(proof_file.bytes);
     let time = clock.elapsed().as_secs_f64();
-    // Of a proof that is rejected no text is shown.
-    let tokenizer = match &found {
-        Ok(_) => read_tokenizer(&key).map_err(|e| e.to_string()),
-        Err(_) => Ok(None),
-    };
-    let shown = tokenizer.as_ref().map(Option::as_ref).map_err(Clone::clone);
-    let verdict = Verdict::new(id, proof_file.bytes.len(), found, |statement| {
-        claim_of(statement, &key, shown)
-    });
+    let expected = Expectations::of(policy, &key).map_err(PageError::Policy)?;
     let verdict = verdict.because(mistaken(proof_file.name, proof_file.bytes));
+    let verdict = expected.judge(verdict).map_err(PageError::Policy)?;
     let proved = verdict.proved().map(|proved| proved.statement());
+    let model = key.model_key();
     let costs = costs(
-        &key,
-        proved.map(|statement| statement.rows() + usize::from(key.config.generates())),
+        model,
+        proved.map(|statement| statement.rows() + usize::from(model.config.generates())),
         time,
     );
     let page = Page {
         verdict: &verdict,
-        key: (&key, &recipe),
+        key: (model, key.recipe()),
         key_file: key_file.clone(),
         proof_file: proof_file.clone(),
         costs: &costs,
+        expected: &expected,
         made_by,
     };
     let html = page.html();
@@ -79,7 +96,7 @@ pub fn page(key_file: &File<'_>, proof_file: &File<'_>, made_by: &str) -> Result
 fn costs(key: &ModelKey, tokens: Option<usize>, time: f64) -> Rows {
     let rows = Rows::default().row("verification", format!("{}, with reading the key", seconds(time)));
     let Some(tokens) = tokens else { return rows };
-    let predicted = Prediction::new(key, keeps_codeword(&key.config), tokens);
+    let predicted = Prediction::new(key, keeps_codeword(&key.config), Some(tokens));
     rows.row(
         "proving",
         format!(

@@ -29,6 +29,9 @@ const SECONDS_PER_PROOF_BYTE: f64 = 20e-9;
 /// Seconds of a verification per output channel of a matrix of a chunk, on the same core.
 const SECONDS_PER_CHANNEL: f64 = 85e-9;
 
+/// Prompt and generated tokens of the statement that is predicted where nobody asks for a number.
+const TOKENS: usize = 64;
+
 /// Whether set-up keeps the codeword of a model where nobody chooses.
 pub fn keeps_codeword(config: &ModelConfig) -> bool {
     Codeword::file_len(&params_for(config.total_tiles())) <= LARGE_CODEWORD
@@ -60,8 +63,8 @@ pub fn expected_key(config: &ModelConfig, format: WeightFormat, suite: Suite) ->
 pub struct Prediction {
     /// Prompt and generated tokens together.
     pub tokens: usize,
-    /// Whether more were asked for than the context has room for.
-    pub is_most: bool,
+    /// The tokens that were asked for, which may be more than the context has room for, or fewer than a statement has.
+    pub asked: Option<usize>,
     /// Bits of security of a proof in one piece. It is refused below [`tessera_verifier::policy::MIN_BITS`].
     pub security_bits: f64,
     /// The most tokens, prompt included, that one piece has enough security for; `None` if there are no such proofs.
@@ -86,13 +89,12 @@ pub struct Prediction {
 }
 
 impl Prediction {
-    /// Predicts a statement of `tokens` tokens; the config of `key` must have passed its check.
-    pub fn new(key: &ModelKey, codeword_file: bool, tokens: usize) -> Self {
+    /// Predicts the statement that is nearest to one of `asked` tokens, by default of 64; the config of `key` must have passed its check.
+    pub fn new(key: &ModelKey, codeword_file: bool, asked: Option<usize>) -> Self {
         let config = &key.config;
         // The last token of a generation is no row; an encoder generates none.
         let last = usize::from(config.generates());
-        let is_most = tokens > config.context + last;
-        let tokens = tokens.clamp(1 + last, config.context + last);
+        let tokens = asked.unwrap_or(TOKENS).clamp(1 + last, config.context + last);
         let rows = tokens - last;
         let whole = [Chunk::whole(config.layers)];
         let fewest_chunks = fewest_chunks(key, rows);
@@ -127,7 +129,7 @@ impl Prediction {
         });
         Self {
             tokens,
-            is_most,
+            asked,
             security_bits: security_bits(key, &whole, rows),
             most_tokens: most_rows(key).map(|rows| rows + last),
             fewest_chunks,
@@ -141,9 +143,14 @@ impl Prediction {
         }
     }
 
-    /// Whether the statement can be proved, in one piece or in chunks.
-    pub const fn is_provable(&self) -> bool {
-        self.fewest_chunks.is_some()
+    /// Whether the statement that was asked for can be proved, in one piece or in chunks.
+    pub fn is_provable(&self) -> bool {
+        self.fewest_chunks.is_some() && !self.is_too_long()
+    }
+
+    /// Whether more tokens were asked for than the context has room for.
+    pub fn is_too_long(&self) -> bool {
+        self.asked.is_some_and(|asked| asked > self.tokens)
     }
 }
 

@@ -57,6 +57,8 @@ pub enum Finding {
         reason: String,
         /// A sentence on what may help.
         help: Option<String>,
+        /// Why the expectation says less than it seems to.
+        warnings: Vec<String>,
     },
     /// Nobody can say.
     Open {
@@ -71,17 +73,20 @@ impl Finding {
 
     /// Not as expected, for a reason.
     pub(crate) fn unmet(reason: impl Into<String>, help: Option<String>) -> Self {
-        let reason = reason.into();
-        Self::Unmet { reason, help }
+        Self::Unmet {
+            reason: reason.into(),
+            help,
+            warnings: Vec::new(),
+        }
     }
 }
 
 impl Check {
-    /// Warnings, if the proof is as expected.
+    /// Why the expectation says less than it seems to.
     pub fn warnings(&self) -> &[String] {
         match &self.finding {
-            Finding::Met { warnings } => warnings,
-            _ => &[],
+            Finding::Met { warnings } | Finding::Unmet { warnings, .. } => warnings,
+            Finding::Open { .. } => &[],
         }
     }
 
@@ -96,13 +101,16 @@ impl Check {
     }
 
     fn json(&self) -> Value {
-        match &self.finding {
-            Finding::Met { warnings } if warnings.is_empty() => json!({"met": true}),
-            Finding::Met { warnings } => json!({"met": true, "warnings": warnings}),
-            Finding::Unmet { reason, help: None } => json!({"met": false, "reason": reason}),
-            Finding::Unmet { reason, help } => json!({"met": false, "reason": reason, "help": help}),
+        let mut json = match &self.finding {
+            Finding::Met { .. } => json!({"met": true}),
+            Finding::Unmet { reason, help: None, .. } => json!({"met": false, "reason": reason}),
+            Finding::Unmet { reason, help, .. } => json!({"met": false, "reason": reason, "help": help}),
             Finding::Open { reason } => json!({"met": null, "reason": reason}),
+        };
+        if let (Value::Object(fields), [_, ..]) = (&mut json, self.warnings()) {
+            fields.insert("warnings".to_owned(), json!(self.warnings()));
         }
+        json
     }
 }
 

@@ -14,7 +14,7 @@ pub use judge::guarded;
 pub use keys::read_key;
 pub use output::{delivered, line};
 pub use report::{How, Report};
-pub use version::version;
+pub use version::Version;
 
 use std::path::Path;
 

@@ -19,6 +19,7 @@ use tessera_verifier::proof::Proof;
 use self::html::Html;
 use crate::conversation;
 use crate::describe::{dimensions, recipe_rows};
+use crate::policy::{Expectations, Output};
 use crate::rows::{bytes, Rows};
 use crate::shown;
 use crate::text::Piece;
@@ -50,6 +51,8 @@ pub struct Page<'a> {
     pub proof_file: File<'a>,
     /// Times and sizes, for the part about costs.
     pub costs: &'a Rows,
+    /// The expectations that the verdict was made with; the page repeats them in its command.
+    pub expected: &'a Expectations<'a>,
     /// The program that made the page, and when.
     pub made_by: &'a str,
 }
@@ -104,6 +107,9 @@ impl Page<'_> {
         if let Some(reason) = self.verdict.reason(self.proof_file.name, self.key_file.name) {
             html.paragraph(&reason);
         }
+        if let Some(help) = self.verdict.help() {
+            html.paragraph(&format!("What may help: {help}."));
+        }
         let rows = match &self.verdict.outcome {
             Outcome::Accepted(proved) => {
                 let claim = proved.claim();
@@ -133,7 +139,7 @@ impl Page<'_> {
                 .row("key of model", self.verdict.key)
                 .row("proof about", about),
         };
-        html.rows(&rows);
+        html.rows(&self.verdict.expected(rows));
         html.raw("</section>\n");
         if matches!(self.verdict.outcome, Outcome::Accepted(_)) {
             html.raw("<p class=\"note\">Not proved: ");
@@ -316,11 +322,22 @@ impl Page<'_> {
             sum(&self.proof_file, proof)
         ));
         let [key, proof] = [key, proof].map(quoted);
-        html.code(&format!("tessera verify --key {key} {proof}{}", self.expected()));
-        html.paragraph(
+        let (options, left_out) = self.options();
+        html.code(&format!("tessera verify --key {key} {proof}{options}"));
+        for option in left_out {
+            html.paragraph(&format!(
+                "The verdict depends on {option}, too, which is left out of the command, because its value cannot stand in one."
+            ));
+        }
+        html.raw("<p>");
+        html.raw(
             "The small program tessera-verify takes the same arguments and needs no model. A second verifier, which shares no code with \
-             the first one, is in the repository of Tessera:",
+             the first one, is in the repository of Tessera",
         );
+        html.raw(match self.expected.policy().is_empty() {
+            true => ":</p>\n",
+            false => "; it knows no expectations:</p>\n",
+        });
         html.code(&format!("python3 fixtures/verify.py {key} {proof}"));
         html.paragraph(&format!(
             "Whoever chooses the key chooses the model. Compare its id, {}, with one that you trust, or make the key again from the \
@@ -331,24 +348,55 @@ impl Page<'_> {
         html.raw("</section>\n");
     }
 
-    /// The options that make `verify` compare what was proved with what this page shows.
-    fn expected(&self) -> String {
-        let Some(proved) = self.verdict.proved() else {
-            return String::new();
-        };
-        let statement = proved.statement();
+    /// The options that make `verify` come to this verdict: the expectations, and beyond them what this page shows. Expectations that
+    /// cannot stand in a command are named after them.
+    fn options(&self) -> (String, Vec<String>) {
+        let policy = self.expected.policy();
+        let proved = self.verdict.proved();
+        let statement = proved.map(Proved::statement);
         let list = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        let mut options = String::new();
-        if let Some(context) = proved.context() {
-            options += &format!(" \\\n  --expect-context {context}");
+        let short = |ids: &&[u32]| ids.len() <= IDS;
+        let (mut options, mut left_out) = (String::new(), Vec::new());
+        let mut add = |name: &str, value: Option<String>| match value {
+            Some(value) => options += &format!(" \\\n  --{name} {value}"),
+            None => left_out.push(format!("--{name}")),
+        };
+        if let Some(context) = policy.context.or_else(|| proved?.context()) {
+            add("expect-context", Some(context.to_string()));
         }
-        if statement.prompt.len() <= IDS {
-            options += &format!(" \\\n  --expect-prompt-ids {}", list(&statement.prompt));
+        match (self.expected.prompt_ids(), statement) {
+            (Some(ids), _) => add("expect-prompt-ids", Some(ids).filter(short).map(list)),
+            (None, Some(statement)) if statement.prompt.len() <= IDS => {
+                add("expect-prompt-ids", Some(list(&statement.prompt)));
+            }
+            _ => {}
         }
-        if proved.claim().vector().is_none() && statement.output.len() <= IDS {
-            options += &format!(" \\\n  --expect-output-ids {}", list(&statement.output));
+        let generated = proved.filter(|proved| proved.claim().vector().is_none());
+        match (&policy.output, generated) {
+            (Some(Output::Ids(ids)), _) => add("expect-output-ids", Some(ids.as_slice()).filter(short).map(list)),
+            (Some(Output::Text(text)), _) => {
+                add(
+                    "expect-output",
+                    Some(text)
+                        .filter(|text| shown::line(text) == **text)
+                        .map(|text| word(text)),
+                );
+            }
+            (None, Some(proved)) if proved.statement().output.len() <= IDS => {
+                add("expect-output-ids", Some(list(&proved.statement().output)));
+            }
+            _ => {}
         }
-        options
+        if let Some(model) = policy.model {
+            add("expect-model", Some(model.to_string()));
+        }
+        if let Some(bits) = policy.min_bits {
+            add("min-bits", Some(bits.to_string()));
+        }
+        if policy.complete {
+            options += " \\\n  --expect-complete";
+        }
+        (options, left_out)
     }
 }
 
@@ -359,11 +407,16 @@ fn in_commands(name: &str) -> bool {
 
 /// A name as a shell takes it for one word that is no option.
 fn quoted(name: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-' | '+');
     let path = if name.starts_with('-') { "./" } else { "" };
-    match name.chars().all(plain) {
-        true => format!("{path}{name}"),
-        false => format!("'{path}{}'", name.replace('\'', r"'\''")),
+    word(&format!("{path}{name}"))
+}
+
+/// A text as a shell takes it for one word.
+fn word(text: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '/' | '-' | '+');
+    match !text.is_empty() && text.chars().all(plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', r"'\''")),
     }
 }
 

@@ -240,9 +240,7 @@ impl<'a> Expectations<'a> {
                 let ids = spell.name("expect-prompt-ids");
                 let template = spell.name("chat-template");
                 let advised = |error: PromptError| match error {
-                    PromptError::Chat(ChatError::NoTemplate) => {
-                        format!("the key has no chat template: give one ({template})")
-                    }
+                    PromptError::Chat(ChatError::NoTemplate) => format!("{error} ({template})"),
                     PromptError::NoTokenizer => format!("{error} ({ids})"),
                     PromptError::Chat(ChatError::NoDate) => format!("{error} ({})", spell.name("date")),
                     error => error.to_string(),
@@ -262,6 +260,16 @@ impl<'a> Expectations<'a> {
             prompt,
             hints: OnceLock::new(),
         })
+    }
+
+    /// The policy.
+    pub const fn policy(&self) -> &Policy {
+        self.policy
+    }
+
+    /// The ids of the expected prompt, if one is expected.
+    pub fn prompt_ids(&self) -> Option<&[u32]> {
+        self.prompt.as_ref().map(|prompt| prompt.ids.as_slice())
     }
 
     /// The verdict on a proof that has to be as expected: one that is not is rejected, with the reason and what may help.

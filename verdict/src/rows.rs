@@ -107,10 +107,13 @@ impl Rows {
                 Some("") => line.trim_end().to_owned(),
                 _ => line,
             });
-            text.push_str(&format!("{name:label$}  {}\n", lines.next().unwrap_or_default()));
-            for line in lines {
-                text.push_str(&format!("{:label$}  {line}\n", ""));
-            }
+            let mut add = |name: &str, line: String| {
+                let whole = format!("{name:label$}  {line}");
+                text.push_str(if line.is_empty() { whole.trim_end() } else { &whole });
+                text.push('\n');
+            };
+            add(name, lines.next().unwrap_or_default());
+            lines.for_each(|line| add("", line));
         }
         text
     }

@@ -144,10 +144,21 @@ fn of_name(path: &Path, of: impl Fn(&str) -> String) -> String {
 /// The most columns of a name that is plain.
 const PLAIN: usize = 40;
 
-/// Whether a name is one short word without escapes: it looks like no line, wherever a terminal goes on in the next one.
+/// Words that begin lines of verdicts and messages.
+const LABELS: [&str; 6] = ["accepted", "rejected", "undecided", "error", "warning", "help"];
+
+/// Whether a name looks like no line, wherever a terminal goes on in the next one: it is short and without escapes, and is one word, or
+/// several with single spaces between them and none that begins a line of ours.
 pub fn is_plain(name: &Path) -> bool {
     let shown = path(name);
-    shown.chars().count() <= PLAIN && !shown.contains([' ', '\\'])
+    let blank = shown.starts_with(' ') || shown.ends_with(' ') || shown.contains("  ");
+    let label = || {
+        let small = shown.to_lowercase();
+        LABELS.iter().any(|label| small.contains(label))
+    };
+    let words = shown.contains(' ');
+    let odd = shown.chars().count() > PLAIN || shown.contains('\\') || blank || words && label();
+    !odd
 }
 
 /// One line of a value that has its own quotation marks.
@@ -227,11 +238,18 @@ fn units(line: &str) -> impl Iterator<Item = (&str, usize)> {
 }
 
 /// Cuts a line into lines of at most `width` columns, all but the first beginning with `mark`. Words are torn only if they are
-/// longer than a line: an id that is whole can be copied.
+/// longer than a line: an id that is whole can be copied. Where a line is cut behind spaces, they are left out.
 pub fn wrapped(line: &str, width: usize, mark: &str) -> Vec<String> {
     let (mut lines, mut current, mut columns) = (Vec::new(), String::new(), 0);
     let mut next_line = |current: &mut String| {
-        lines.push(std::mem::replace(current, mark.to_owned()));
+        let mut whole = std::mem::replace(current, mark.to_owned());
+        let end = whole.trim_end_matches(' ').len();
+        whole.truncate(if whole.starts_with(mark) {
+            end.max(mark.len())
+        } else {
+            end
+        });
+        lines.push(whole);
         mark.len()
     };
     for word in line.split_inclusive(' ') {

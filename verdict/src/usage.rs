@@ -13,6 +13,8 @@ use crate::shown;
 pub enum Usage {
     /// Help or the version, and nothing else.
     Asked(clap::Error),
+    /// The version as JSON, and nothing else.
+    Version,
     /// The arguments are wrong, and this is why. What was given is escaped in it.
     Wrong(String),
 }
@@ -23,12 +25,17 @@ pub enum Usage {
 /// If there is no work in them.
 pub fn parse<P: Parser>(args: &[OsString]) -> Result<P, Usage> {
     P::try_parse_from(as_files(args)).map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            match stands_alone(&P::command(), args.get(1..).unwrap_or_default()) {
-                true => Usage::Asked(error),
-                false => Usage::Wrong(beside_others(args)),
+        kind @ (ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
+            let others = args.get(1..).unwrap_or_default();
+            let json = |arg: &&OsString| *arg == "--json";
+            let rest: Vec<OsString> = others.iter().filter(|arg| !json(arg)).cloned().collect();
+            match others.iter().any(|arg| json(&arg)) {
+                true if kind == ErrorKind::DisplayVersion && stands_alone(&P::command(), &rest) => Usage::Version,
+                false if stands_alone(&P::command(), others) => Usage::Asked(error),
+                _ => Usage::Wrong(beside_others(args)),
             }
         }
+        ErrorKind::InvalidUtf8 => Usage::Wrong(no_text(args)),
         _ => Usage::Wrong(escaped(error)),
     })
 }
@@ -100,6 +107,16 @@ fn beside_others(args: &[OsString]) -> String {
     format!(
         "'{own}' asks for help or the version, which goes with no other argument. If it is a file, give it as './{own}', or \
          write -- before the files"
+    )
+}
+
+/// The message about arguments that are no text, where they have to be one.
+fn no_text(args: &[OsString]) -> String {
+    let others = args.iter().filter(|arg| arg.to_str().is_none());
+    let names: Vec<String> = others.map(|arg| format!("'{}'", shown::path(arg.as_ref()))).collect();
+    format!(
+        "{} is not UTF-8 text, which all arguments but names of files have to be: write the text in UTF-8, or give it as token ids",
+        names.join(", ")
     )
 }
 

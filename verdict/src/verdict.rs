@@ -254,7 +254,7 @@ impl Verdict {
     }
 
     /// The expectations, and whether the proof meets them.
-    fn expected(&self, rows: Rows) -> Rows {
+    pub(crate) fn expected(&self, rows: Rows) -> Rows {
         let checks: Vec<String> = self.checks.iter().map(Check::words).collect();
         let rows = rows.maybe("policy", (!checks.is_empty()).then(|| checks.join("\n")));
         self.warnings()

@@ -3,7 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand};
-use tessera_verdict::command::{version, VerifyArgs};
+use tessera_verdict::command::{VerifyArgs, Version};
+
+/// This program.
+pub const VERSION: Version = Version {
+    program: env!("CARGO_PKG_VERSION"),
+    commit: env!("TESSERA_COMMIT"),
+    more: &[],
+};
 
 /// Checks proofs that a language model generates a text: needs the model key, but neither weights nor prover.
 ///
@@ -17,7 +24,7 @@ use tessera_verdict::command::{version, VerifyArgs};
 #[command(
     name = "tessera-verify",
     version,
-    long_version = version(env!("CARGO_PKG_VERSION"), &[]),
+    long_version = VERSION.long(),
     max_term_width = 100,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true
@@ -58,7 +65,7 @@ pub enum Command {
 pub struct InspectArgs {
     /// Model key or proof; - is standard input
     pub path: PathBuf,
-    /// Prompt and generated tokens of the statement that security is said for
-    #[arg(long, value_name = "N", default_value_t = 64)]
-    pub tokens: usize,
+    /// Prompt and generated tokens of the statement that security is said for [default: 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub tokens: Option<u32>,
 }

@@ -27,7 +27,7 @@ use tessera_verifier::ledger::security_bits;
 use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::Proof;
 
-use self::args::{Cli, Command, InspectArgs};
+use self::args::{Cli, Command, InspectArgs, VERSION};
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().collect();
@@ -72,6 +72,7 @@ fn cores() -> usize {
 fn refuse(refused: &Usage, args: &[OsString]) -> u8 {
     match refused {
         Usage::Asked(asked) => usage::print(asked),
+        Usage::Version => delivered(Status::Accepted, line(io::stdout(), &VERSION.json().to_string())),
         Usage::Wrong(wrong) if args.iter().any(|arg| arg == "--json") => finish(Err(wrong.clone()), true, &[]),
         Usage::Wrong(wrong) => {
             let names = args.iter().skip(1).map(Path::new);
@@ -86,7 +87,7 @@ fn inspect(args: &InspectArgs) -> Result<Report, String> {
     let bytes = read(&args.path)?;
     let (text, json) = if bytes.starts_with(&FileKind::Key.magic()) {
         let key = Key::from_bytes(&bytes).map_err(|e| format!("{name}: {e}{}", e.advice()))?;
-        describe_key(&key, &name, args.tokens.max(2))?
+        describe_key(&key, &name, args.tokens.map(|tokens| tokens as usize))?
     } else if bytes.starts_with(&FileKind::Proof.magic()) {
         let proof = Proof::from_bytes(&bytes).map_err(|e| format!("{name}: {e}"))?;
         let rows = proof_rows(&proof, &name, bytes.len());
@@ -101,28 +102,39 @@ fn inspect(args: &InspectArgs) -> Result<Report, String> {
     })
 }
 
-fn describe_key(key: &Key, name: &str, tokens: usize) -> Result<(String, Value), String> {
+/// Tokens of the statement that security is said for where nobody asks for a number.
+const TOKENS: usize = 64;
+
+fn describe_key(key: &Key, name: &str, asked: Option<usize>) -> Result<(String, Value), String> {
     let model = key.model_key();
     let whole = [Chunk::whole(model.config.layers)];
-    let full = model.config.context + 1;
+    // The last token of a generation is no row; an encoder generates none.
+    let last = usize::from(model.config.generates());
+    let full = model.config.context + last;
+    let tokens = asked.unwrap_or(TOKENS).clamp(1 + last, full);
     let bits = |tokens: usize| {
-        let name = match tokens == full {
-            true => format!("{tokens} tokens (the context and one more)"),
-            false => format!("{tokens} tokens"),
+        let name = match (tokens == full, last) {
+            (true, 0) => format!("{tokens} tokens (the context)"),
+            (true, _) => format!("{tokens} tokens (the context and one more)"),
+            (false, _) => format!("{tokens} tokens"),
         };
-        match security_bits(model, &whole, tokens - 1) {
+        match security_bits(model, &whole, tokens - last) {
             bits if bits >= MIN_BITS => format!("{bits:.1} bits for {name}"),
             _ => format!("{name} cannot be proved in one piece"),
         }
     };
-    let security = match tokens < full {
+    let mut security = match tokens < full {
         true => format!("{}\n{}", bits(tokens), bits(full)),
         false => bits(full),
     };
+    if let Some(asked) = asked.filter(|asked| *asked > full) {
+        security.push_str(&format!("\nthe context has no room for {asked} tokens"));
+    }
     let rows = Rows::default().row("model key", shown::line(name));
     let rows = key_rows(rows, (model, key.recipe()), key.tokenizer(), &security).map_err(|e| e.to_string())?;
-    let json =
-        key_json((model, key.recipe()), key.tokenizer() == Ok(true), tokens.min(full)).map_err(|e| e.to_string())?;
+    let mut json = key_json((model, key.recipe()), key.tokenizer() == Ok(true), tokens).map_err(|e| e.to_string())?;
+    json.insert("tokens".to_owned(), json!(tokens));
+    json.insert("asked_tokens".to_owned(), json!(asked));
     Ok((rows.to_string(), Value::Object(json)))
 }
 

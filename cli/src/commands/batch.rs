@@ -26,14 +26,14 @@ const FILE_BYTES: u64 = 1 << 28;
 struct Tally {
     proved: usize,
     present: usize,
-    differ: usize,
+    differs: usize,
     failed: usize,
 }
 
 impl Tally {
     /// As the exit status of several proofs: an answer that differs counts before a request that could not be proved.
     const fn status(&self) -> Status {
-        match (self.differ, self.failed) {
+        match (self.differs, self.failed) {
             (0, 0) => Status::Done,
             (0, _) => Status::Undecided,
             // What is said goes to standard output: the differences are there.
@@ -59,7 +59,7 @@ pub fn run(
     interrupt::answer(|| "what is proved is kept, go on with the same command".to_owned());
     let (clock, mut tally) = (Instant::now(), Tally::default());
     for (at, request) in list.iter().enumerate() {
-        display.within(format!("{} of {}: ", at + 1, list.len()));
+        display.within(format!("{}/{}: ", at + 1, list.len()));
         let start = Instant::now();
         let read = ProofRequest::new(&model.key, model.tokenizer.as_ref(), &request.prompt, &request.options);
         if let Ok(read) = &read {
@@ -77,7 +77,7 @@ pub fn run(
         *match status {
             "proved" => &mut tally.proved,
             "present" => &mut tally.present,
-            "differs" => &mut tally.differ,
+            "differs" => &mut tally.differs,
             _ => &mut tally.failed,
         } += 1;
         match (json, said.text(&outcome)) {
@@ -90,12 +90,12 @@ pub fn run(
     let Tally {
         proved,
         present,
-        differ,
+        differs,
         failed,
     } = tally;
     let time = clock.elapsed().as_secs_f64();
     let text = format!(
-        "{}: {proved} proved, {present} there already, {differ} with another answer, {failed} failed; {}, {}",
+        "{}: {proved} proved, {present} there already, {differs} with another answer, {failed} failed; {}, {}",
         count(list.len(), "request"),
         seconds(time),
         bytes(peak_rss_bytes())
@@ -104,7 +104,7 @@ pub fn run(
         status: tally.status(),
         text: if quiet { String::new() } else { text },
         json: json!({
-            "requests": list.len(), "proved": proved, "present": present, "differ": differ, "failed": failed,
+            "requests": list.len(), "proved": proved, "present": present, "differs": differs, "failed": failed,
             "model_id": model.id.to_string(), "seconds": time, "peak_rss_bytes": peak_rss_bytes(),
         }),
     })

@@ -12,7 +12,7 @@ use tessera::recipe::Recipe;
 use tessera::support::progress::Progress;
 use tessera::verifier::key::ModelKey;
 use tessera::verifier::suite::Suite;
-use tessera::{expected_key_of, inspect, inspect_bytes, Inspected};
+use tessera::{expected_key_of, given, inspect, inspect_bytes, Inspected};
 use tessera_verdict::describe::{dimensions, key_json, key_rows, proof_json, proof_rows};
 use tessera_verdict::input;
 use tessera_verdict::rows::{bytes, Rows};
@@ -28,7 +28,10 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
     let path = &args.path;
     if let Some(checkpoint) = &args.against {
         let key = match path.is_dir() {
-            true => path.join(KEY_FILE),
+            true => {
+                given::model_dir(path)?;
+                path.join(KEY_FILE)
+            }
             false => path.clone(),
         };
         return against(&key, checkpoint, args, progress);

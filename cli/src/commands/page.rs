@@ -1,8 +1,8 @@
 //! `tessera report`: the verdict on a proof as a page.
 
 use serde_json::{json, Value};
-use tessera::page;
 use tessera::text::chat::Date;
+use tessera::{page, PageError};
 use tessera_verdict::input;
 use tessera_verdict::page::File;
 use tessera_verdict::shown;
@@ -12,10 +12,12 @@ use super::key::unusable_key;
 use super::planned::output_beside;
 use crate::args::ReportArgs;
 use crate::printer::{Failure, Report, Status};
-use crate::version;
+use crate::version::VERSION;
 
 pub fn run(args: &ReportArgs) -> Result<Report, Failure> {
-    input::once([args.key.as_path(), &args.proof]).map_err(Failure)?;
+    let inputs = [args.key.as_path(), &args.proof].into_iter();
+    input::once(inputs.chain(args.policy.files())).map_err(Failure)?;
+    let policy = args.policy.policy().map_err(Failure)?;
     let out = output_beside(&args.out, [&args.key, &args.proof])?;
     let [key_name, proof_name] = [&args.key, &args.proof].map(|path| input::name(path));
     if !input::is_stdin(&args.key) {
@@ -24,7 +26,10 @@ pub fn run(args: &ReportArgs) -> Result<Report, Failure> {
     let [key, proof] = [input::read(&args.key), input::read(&args.proof)];
     let (key, proof) = (key.map_err(Failure)?, proof.map_err(Failure)?);
     let [key, proof] = [(&key_name, &key), (&proof_name, &proof)].map(|(name, bytes)| File { name, bytes });
-    let page = page(&key, &proof, &made_by()).map_err(|e| unusable_key(&key_name, &e))?;
+    let page = page(&key, &proof, &policy, &made_by()).map_err(|error| match error {
+        PageError::Key(error) => unusable_key(&key_name, &error),
+        error => error.into(),
+    })?;
     let (verdict, time) = (&page.verdict, Some(page.seconds));
     let status = match (verdict.status(), verdict.reason(&proof_name, &key_name)) {
         (Decision::Accepted, _) => Status::Done,
@@ -48,5 +53,5 @@ pub fn run(args: &ReportArgs) -> Result<Report, Failure> {
 
 /// The program, and when it ran.
 fn made_by() -> String {
-    format!("Made at {} UTC by tessera {}.", Date::now(), version::short())
+    format!("Made at {} UTC by tessera {}.", Date::now(), VERSION.short())
 }

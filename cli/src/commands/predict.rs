@@ -13,6 +13,7 @@ pub fn predicted_json(predicted: Option<&Prediction>) -> Map<String, Value> {
     let costs = |p: &Prediction| {
         json!({
             "tokens": p.tokens,
+            "asked_tokens": p.asked,
             "chunks": p.fewest_chunks.unwrap_or(1),
             "disk_bytes": p.disk_bytes,
             "memory_bytes": p.memory.predicted_bytes(),
@@ -39,9 +40,10 @@ pub fn predicted_json(predicted: Option<&Prediction>) -> Map<String, Value> {
 
 /// For people; `tokenizer` says whether the smallest memory counts one.
 pub fn predicted_rows(rows: Rows, predicted: &Prediction, tokenizer: &str) -> Rows {
-    let most = match predicted.is_most {
-        true => ", the most that the context has room for",
-        false => "",
+    let most = match predicted.asked {
+        Some(asked) if asked > predicted.tokens => format!(", the most that the context has room for, not {asked}"),
+        Some(asked) if asked < predicted.tokens => format!(", the fewest that a statement has, not {asked}"),
+        _ => String::new(),
     };
     let chunks = match predicted.fewest_chunks {
         Some(1) => String::new(),
@@ -82,6 +84,14 @@ pub fn provable_row(rows: Rows, key: &ModelKey, predicted: &Prediction, weights:
     let rows = match (predicted.is_provable(), weights) {
         (true, true) => rows.row("provable", "yes"),
         (true, false) => rows.row("provable", "yes, as far as config.json says: there are no weights here"),
+        (false, _) if predicted.is_too_long() => rows.row(
+            "provable",
+            format!(
+                "no: not {} tokens, because the context has room for {}",
+                predicted.asked.unwrap_or_default(),
+                predicted.tokens
+            ),
+        ),
         (false, _) => rows.row("provable", format!("no: not {} tokens", predicted.tokens)),
     };
     rows.row("security", security::shown(key, predicted.tokens))

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tessera::prompt::{check_encoder, check_reranker, PromptError};
 use tessera::quantised::generate::GenerateError;
-use tessera::text::chat::{self, question, Choice, Conversation, Date};
+use tessera::text::chat::{self, question, ChatError, Choice, Conversation, Date};
 use tessera::text::tokenizer::Tokenizer;
 use tessera::verifier::key::ModelKey;
 use tessera::{take_answer, ExpectedAnswer, Options, Prompt, PromptIds, ProofRequest};
@@ -136,6 +136,7 @@ pub fn encoded(
 ) -> Result<PromptIds, Failure> {
     prompt.ids(key, tokenizer).map_err(|error| match error {
         PromptError::NoTokenizer => Failure(format!("{error}{ids}")),
+        PromptError::Chat(ChatError::NoTemplate) => Failure(format!("{error} (--chat-template)")),
         error => error.into(),
     })
 }
@@ -155,6 +156,7 @@ pub fn instead(error: PromptError, [generator, encoder, reranker]: [&str; 3]) ->
 /// The prompt that the arguments give.
 fn prompt(args: &PromptArgs) -> Result<Prompt, Failure> {
     let source = &args.source;
+    args.chat.check(source.messages.is_some()).map_err(Failure)?;
     let ids = source.prompt_ids.as_ref().or(source.embed_ids.as_ref());
     if let Some(Ids(given)) = ids.or(source.rank_ids.as_ref()) {
         return Ok(given.clone().into());

@@ -71,8 +71,14 @@ impl<'a> Proved<'a> {
     pub fn brief(&self, columns: usize) -> String {
         let report = &self.proof.report;
         let size = bytes(report.bytes.len() as u64);
+        // The text alone does not show where the model ended it and went on.
+        let inside = match (self.claim.vector(), self.claim.texts()) {
+            (None, Ok(texts)) => more_than_text(&texts.output),
+            _ => None,
+        };
         let rows = self
             .ending()
+            .maybe("output", inside)
             .row(
                 "proof",
                 format!("{}, {size}, {:.1} bits", shown::path(self.path), report.security_bits),
@@ -194,6 +200,8 @@ pub fn difference_json(difference: &Difference) -> Value {
         "model_id": difference.model.id,
         "model_text": difference.model.text,
         "margin_nats": difference.margin_nats,
+        "beginning": difference.beginning.map(|own| json!({"tokens": own.tokens, "ends_inside_token": own.inside})),
+        "unknown_characters": (!difference.unknown.is_empty()).then_some(&difference.unknown),
     })
 }
 

@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use serde_json::json;
-use tessera::model::read_key;
 use tessera::setup::{recompute, Agreement};
 use tessera::support::progress::Progress;
 use tessera_verdict::rows::Rows;
 
+use super::key::read_key;
 use super::setup::refusal;
 use crate::args::InspectArgs;
 use crate::printer::{Failure, Report, Status};
-use tessera::{mapped, Allowance};
+use tessera::{given, mapped, Allowance};
 
 /// Makes the model of a key again from a checkpoint, and says what agrees. Exit status 1 if the model is another one.
 pub fn against(
@@ -20,6 +20,7 @@ pub fn against(
     args: &InspectArgs,
     progress: &dyn Progress,
 ) -> Result<Report, Failure> {
+    given::checkpoint(checkpoint)?;
     let key = read_key(key_path)?;
     let allowance = Allowance::new(args.memory, 2 * mapped(checkpoint));
     let found = recompute(&key, checkpoint, args.calibration.as_ref(), allowance.budget, progress)
@@ -49,7 +50,7 @@ pub fn against(
     }
     let fidelity = match found.fidelity {
         None => "the key says none",
-        Some(true) => "measured again: as the key says",
+        Some(true) => "measured again: as the key says, up to 1 %",
         Some(false) => "measured again: NOT what the key says",
     };
     rows = rows.row("  fidelity", fidelity);

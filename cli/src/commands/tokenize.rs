@@ -22,6 +22,7 @@ pub fn run(args: &TokenizeArgs, quiet: bool) -> Result<Report, Failure> {
     if !input::is_stdin(&path) {
         given::key(&path)?;
     }
+    args.chat.check(args.messages.is_some()).map_err(Failure)?;
     let key = read_key(&path).map_err(Failure)?;
     let prompt = match args.pair.as_deref() {
         Some([query, document]) => Prompt::Pair {

@@ -305,10 +305,6 @@ fn an_answer_that_no_model_can_give_is_refused_by_name() {
             &["--answer-ids", &many],
             &["a prompt of 6 tokens and an answer of 600", "the context of 512"],
         ),
-        (
-            &["--answer", "a \u{436}\u{1f642}"],
-            &["\"\u{436}\u{1f642}\" in the answer", "--answer-ids"],
-        ),
         (&["--answer", &text, "--tokens", "11"], &["only 11 tokens", "goes on"]),
         (&["--answer", "x", "--answer-ids", "5"], &["cannot be used with"]),
         (&["--answer-file", "nowhere.txt"], &["nowhere.txt"]),
@@ -382,7 +378,7 @@ fn the_last_message_of_an_assistant_is_the_answer() {
     let (file, out) = (dir.path().join("messages.json"), dir.path().join("proof"));
     let prove = |messages: Value, more: &[&str]| {
         fs::write(&file, messages.to_string()).unwrap();
-        let mut args = args!["prove", "--model", model, "--chat", "--messages", file, "--out", out];
+        let mut args = args!["prove", "--model", model, "--messages", file, "--out", out];
         args.extend(more.iter().map(OsString::from));
         args
     };
@@ -411,6 +407,90 @@ fn the_last_message_of_an_assistant_is_the_answer() {
     fails(prove(json!([asked, calls]), &[]), &["\"tool_calls\"", "--answer-ids"]);
     // Without an answer the number of tokens is needed, as ever.
     fails(prove(json!([asked]), &[]), &["--tokens"]);
+}
+
+/// A character that no token reads like is an answer that the model does not give, as any other one: told apart where it differs, and
+/// never taken for the model's own, not even where the model ends its text at once.
+#[test]
+fn characters_that_the_model_cannot_say_are_another_answer() {
+    let dir = tempdir().unwrap();
+    let out = dir.path().join("proof");
+    let (text, ids) = answer();
+    for (more, given, at) in [
+        (&["--tokens", "12"][..], "\u{732b}", 0),
+        (&[], "\u{732b} and more", 0),
+        (&[], &format!("{text}\u{732b}"), ids.len()),
+        // Nothing is proved, so that the number of tokens does not matter.
+        (&["--tokens", "3"], &format!("{text}\u{732b}"), ids.len()),
+    ] {
+        let (found, message) = difference(&out, &[more, &["--answer", given]].concat());
+        assert_eq!(
+            (&found["differs_at"], &found["unknown_characters"]),
+            (&json!(at), &json!("\u{732b}"))
+        );
+        assert!(
+            message.contains("no tokens of this model read like \"\u{732b}\""),
+            "{message}"
+        );
+    }
+    let (found, _) = difference(&out, &["--answer", "No."]);
+    assert_eq!(found["unknown_characters"], Value::Null);
+
+    let ending = Ending::get();
+    let prompt: Vec<u64> = Shared::get().prove["prompt_ids"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .chain(&ending.free[..ending.at])
+        .map(|id| id.as_u64().unwrap())
+        .collect();
+    let prove = |more: &[&str]| {
+        let mut args = args![
+            "prove",
+            "--model",
+            ending.model(),
+            "--prompt-ids",
+            listed(&prompt),
+            "--out",
+            out
+        ];
+        args.extend(more.iter().map(OsString::from));
+        run(args)
+    };
+    let (status, value) = prove(&["--answer", "\u{732b}"]);
+    assert_eq!(
+        (status, &value["answer"]["differs_at"], &value["answer"]["model_id"]),
+        (1, &json!(0), &json!(ending.id))
+    );
+    assert!(!out.exists(), "{value}");
+    assert_eq!(prove(&["--answer", ""]).0, 0);
+}
+
+/// Whoever has only the beginning of an answer hears so, and which option proves it.
+#[test]
+fn the_beginning_of_an_answer_is_named_as_one() {
+    let dir = tempdir().unwrap();
+    let out = dir.path().join("proof");
+    let (text, ids) = answer();
+    let beginning = |more: &[&str]| {
+        let (found, message) = difference(&out, more);
+        (found["beginning"].clone(), message)
+    };
+    let own = json!({"tokens": 12, "ends_inside_token": false});
+    for more in [&["--answer", text.as_str()][..], &["--answer-ids", &listed(&ids)]] {
+        let (found, message) = beginning(more);
+        assert_eq!(found, own, "{message}");
+        assert!(
+            message.contains("only the beginning of what the model says") && message.contains("--tokens 12"),
+            "{message}"
+        );
+    }
+    // The second token is "little girl named ".
+    let (found, message) = beginning(&["--answer", ", a little girl"]);
+    assert_eq!(found, json!({"tokens": 2, "ends_inside_token": true}), "{message}");
+    assert!(message.contains("--tokens 2"), "{message}");
+    let (found, message) = beginning(&["--answer", ", a little boy"]);
+    assert!(found.is_null() && !message.contains("beginning"), "{message}");
 }
 
 /// Hostile text in a token or an answer cannot look like a line of the report.

@@ -453,6 +453,6 @@ fn bench_measures_every_phase() {
     assert_eq!(done(bench())["models"][0]["setup"], model["setup"]);
     fails(
         args!["bench", "--shape", "smollm2-135m", "--tokens", "0"],
-        &["at least one token row"],
+        &["at least one token"],
     );
 }

@@ -158,3 +158,24 @@ fn a_job_ends_where_the_model_ends_it_and_knows_what_was_asked_for() {
     assert_eq!(done(args!["compose", work])["finish_reason"], "stop");
     assert_eq!(ending.verdict(&proof).0["finish_reason"], "stop");
 }
+
+/// A text does not show the tokens that end one, so the brief report names them, too.
+#[test]
+fn a_brief_report_shows_where_a_text_ended_and_went_on() {
+    let dir = tempdir().unwrap();
+    let out = dir.path().join("proof");
+    // Its text spells the token before it, in letters.
+    let prompt = "They lived happily ever after. The end.";
+    let mut args = args!["prove", "--model", Shared::get().model(), "--prompt", prompt];
+    args.extend(args!["--tokens", "12", "--ignore-eos", "--brief", "--out", out]);
+    let text = String::from_utf8(tessera(args).stdout).unwrap();
+    assert!(text.contains("\nend     cut after 12 tokens"), "{text}");
+    assert!(
+        text.contains("but it went on past <|end_story|> at output position 7"),
+        "{text}"
+    );
+    assert!(
+        text.contains("\noutput  \"sometime.<|end_story|>\" <|end_story|> \""),
+        "{text}"
+    );
+}

@@ -9,7 +9,7 @@ use tessera::support::progress::Silent;
 use tessera::synthetic::write_shape;
 
 use crate::args;
-use crate::support::{done, tessera, Shared, CHECKPOINT, PROMPT};
+use crate::support::{done, fails, tessera, Shared, CHECKPOINT, PROMPT};
 
 /// What must be the same of a checkpoint, its `config.json`, its model directory and its key.
 fn prospects(report: &Value) -> Value {
@@ -86,7 +86,8 @@ fn the_four_forms_of_a_model_have_one_prediction() {
         for tokens in ["2", "33", "100000"] {
             let forms = [&*checkpoint, &*config_alone, &*config_file, &*model, &*key];
             let common = agree(&forms, tokens, &[]);
-            assert_eq!(common["provable"], true, "{architecture}: {common}");
+            // The context has no room for the last one.
+            assert_eq!(common["provable"], tokens != "100000", "{architecture}: {common}");
         }
     }
 }
@@ -132,12 +133,57 @@ fn what_no_ledger_accepts_is_not_called_provable() {
     assert!(long["security_bits"].as_f64().unwrap() < 90.0, "{long}");
     let output = tessera(args!["inspect", dir.path(), "--tokens", "4096"]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("provable      no: not 2049 tokens"), "{text}");
+    assert!(text.contains("provable      no: not 4096 tokens"), "{text}");
+    assert!(text.contains("the context has room for 2049"), "{text}");
+    assert_eq!(long["predicted"]["asked_tokens"], 4096, "{long}");
     let short = report("64");
     assert_eq!(short["provable"], true, "{short}");
     let most = short["most_tokens_in_one_piece"].as_u64().unwrap();
     let bits = |tokens: u64| report(&tokens.to_string())["security_bits"].as_f64().unwrap();
     assert!(bits(most) >= 90.0 && bits(most + 1) < 90.0, "{most}");
+}
+
+/// A number of tokens that no statement has is neither replaced without a word nor called provable.
+#[test]
+fn a_number_of_tokens_that_does_not_fit_is_said() {
+    let shared = Shared::get();
+    for path in [shared.key(), shared.model(), CHECKPOINT.into()] {
+        let inspect = |tokens: &str| args!["inspect", path, "--tokens", tokens];
+        let text = |tokens: &str| {
+            let text = String::from_utf8(tessera(inspect(tokens)).stdout).unwrap();
+            text.split_whitespace()
+                .filter(|word| *word != "|")
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
+        let (fits, beyond, few) = (done(inspect("513")), done(inspect("514")), done(inspect("1")));
+        let said = |report: &Value| {
+            let predicted = &report["predicted"];
+            (
+                report["provable"].clone(),
+                predicted["tokens"].clone(),
+                predicted["asked_tokens"].clone(),
+            )
+        };
+        assert_eq!(said(&fits), (json!(true), json!(513), json!(513)));
+        assert_eq!(said(&beyond), (json!(false), json!(513), json!(514)));
+        assert_eq!(said(&few), (json!(true), json!(2), json!(1)));
+        assert_eq!(
+            said(&done(args!["inspect", path])),
+            (json!(true), json!(64), Value::Null)
+        );
+        assert!(
+            text("514").contains("the most that the context has room for, not 514"),
+            "{}",
+            text("514")
+        );
+        assert!(
+            text("1").contains("the fewest that a statement has, not 1"),
+            "{}",
+            text("1")
+        );
+        fails(inspect("0"), &["--tokens", "at least one token"]);
+    }
 }
 
 /// Who publishes proofs is told how many give the weights away.

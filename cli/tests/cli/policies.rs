@@ -276,6 +276,14 @@ fn every_case_has_the_verdict_of_the_table() {
     for case in &cases {
         let (status, said) = run(case.args(dir.path()));
         compare(case, status, &said);
+        // The page about the proof has the same verdict, and none where nothing is decided.
+        let page = dir.path().join("page.html");
+        let mut report = case.args(dir.path());
+        report[0] = "report".into();
+        report.extend(args!["--out", page]);
+        let (status, said) = run(report);
+        compare(case, status, &said);
+        assert_eq!(fs::remove_file(&page).is_ok(), status != 2, "{}", case.name());
 
         let [key, proof] = ["key", "proof"].map(|field| fs::read(case.path(field)).expect("a file"));
         let key = Key::from_bytes(&key).expect("a key");
@@ -439,7 +447,7 @@ fn verify_takes_many_proofs() {
         "{text}"
     );
     assert!(
-        text.replace("\n| ", "")
+        text.replace("\n| ", " ")
             .contains("help: the proof's prompt ends with a line end"),
         "{text}"
     );
@@ -461,6 +469,19 @@ fn verify_takes_many_proofs() {
         ),
         (&json!(1), &json!(2), &json!(1))
     );
+    // In a pipe each row stays whole, unless a name could look like a row: a space is no reason.
+    let dir = tempfile::tempdir().expect("a directory");
+    for (name, whole) in [("my story.proof", true), ("a  accepted   b.proof", false)] {
+        fs::copy(proof("story.proof"), dir.path().join(name)).expect("a copy");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_tessera"))
+            .current_dir(dir.path())
+            .args(args!["verify", "--key", key, "--expect-prompt", "No", "--", name, name])
+            .output()
+            .expect("it runs");
+        let text = String::from_utf8(output.stdout).expect("UTF-8");
+        assert!(text.lines().all(|line| !line.ends_with(' ')), "{text:?}");
+        assert_eq!(text.lines().count() == 3, whole, "{text}");
+    }
     let undecided = args!["verify", "--key", key, proof("story.proof"), proof("chat.proof")];
     assert_eq!(tessera(undecided).status.code(), Some(2));
     let lines = args!["verify", "--key", key, "--lines", proof("story.proof")];

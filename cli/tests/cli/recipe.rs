@@ -195,3 +195,24 @@ fn a_key_is_compared_with_the_checkpoint_that_it_is_said_to_be_of() {
         (1, &Value::Bool(false), &Value::Bool(true))
     );
 }
+
+#[test]
+fn a_key_is_compared_with_a_checkpoint_and_with_nothing_else() {
+    let shared = Shared::get();
+    let against = |key: &Path, other: &Path| args!["inspect", key, "--against", other];
+    for key in [shared.key(), shared.model()] {
+        fails(
+            against(&key, &shared.model()),
+            &["is a model directory", "give the checkpoint that it was made from"],
+        );
+        fails(against(&key, &shared.proof()), &["is a proof, not a checkpoint"]);
+    }
+    fails(
+        against(CHECKPOINT.as_ref(), CHECKPOINT.as_ref()),
+        &["is a checkpoint, not a model directory"],
+    );
+    fails(
+        against(&shared.proof(), CHECKPOINT.as_ref()),
+        &["is a proof, not a model key"],
+    );
+}

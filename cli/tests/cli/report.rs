@@ -281,6 +281,56 @@ fn a_rejected_proof_has_a_report_and_status_one() {
     checked(&html);
 }
 
+/// The command on the page about a proof that is not as expected comes to the same verdict, and hostile expectations draw nothing.
+#[test]
+fn a_report_says_what_was_expected_and_its_command_expects_the_same() {
+    let (shared, dir) = (Shared::get(), tempdir().unwrap());
+    let page = dir.path().join("page.html");
+    let report = |more: &[&str]| {
+        let mut args = args!["report", "--key", shared.key(), shared.proof(), "--out", page];
+        args.extend(more.iter().map(Into::into));
+        let (status, said) = json(args);
+        (status, said, fs::read_to_string(&page).unwrap())
+    };
+    let (status, _, html) = report(&["--expect-prompt", PROMPT, "--min-bits", "90"]);
+    assert_eq!(status, 0);
+    assert!(html.contains("prompt as expected\nmin_bits as expected"), "{html}");
+    for (text, shown) in [("it's <b>$(no)</b>", true), (HOSTILE, false)] {
+        let text = text.replace('\0', "");
+        let (status, said, html) = report(&["--expect-output", &text, "--expect-complete"]);
+        assert_eq!((status, &said["verdict"]), (1, &"reject".into()));
+        checked(&html);
+        assert!(html.contains("<h1>REJECTED</h1>"), "{html}");
+        assert!(
+            html.contains("output NOT as expected\ncomplete NOT as expected"),
+            "{html}"
+        );
+        let command = html
+            .split("<pre>tessera verify")
+            .nth(1)
+            .unwrap()
+            .split("</pre>")
+            .next()
+            .unwrap();
+        assert!(
+            command.contains("--expect-complete") && command.contains("--expect-prompt-ids 1,"),
+            "{command}"
+        );
+        assert_eq!(command.contains("--expect-output "), shown, "{command}");
+        assert_eq!(html.contains("depends on --expect-output, too"), !shown, "{html}");
+        if shown {
+            assert!(
+                command.contains(r"&#39;it&#39;\&#39;&#39;s &lt;b&gt;$(no)"),
+                "{command}"
+            );
+        }
+    }
+    fails(
+        args!["report", "--key", shared.key(), shared.proof(), "--out", page, "--chat"],
+        &["--chat goes with --expect-prompt"],
+    );
+}
+
 #[test]
 fn what_decides_nothing_leaves_no_report() {
     let (shared, dir) = (Shared::get(), tempdir().unwrap());
@@ -328,18 +378,26 @@ fn shells_and_readers_get_to_know_every_command() {
     assert_eq!(report["pages"].as_array().unwrap().len(), files.len());
     for name in [
         "tessera.1",
-        "tessera-verify.1",
-        "tessera-chain-plan.1",
-        "tessera-report.1",
+        "tessera_verify.1",
+        "tessera_chain_plan.1",
+        "tessera_prove-chunk.1",
     ] {
         let page = fs::read_to_string(pages.join(name)).unwrap_or_else(|e| panic!("{name} of {files:?}: {e}"));
         assert!(page.contains(".SH OPTIONS") || name == "tessera.1", "{page}");
     }
-    let verify = fs::read_to_string(pages.join("tessera-verify.1")).unwrap();
-    assert!(
-        verify.contains("\\-\\-key") && verify.contains(".TH TESSERA-VERIFY"),
-        "{verify}"
-    );
+    // The program tessera-verify has the other name.
+    assert!(files.iter().all(|name| !name.starts_with("tessera-")), "{files:?}");
+    let verify = fs::read_to_string(pages.join("tessera_verify.1")).unwrap();
+    for words in [
+        "\\-\\-key",
+        ".TH TESSERA_VERIFY 1 \" \" \"Tessera ",
+        ".SH \"EXIT STATUS\"",
+        "\n\\fB130\\fR",
+    ] {
+        assert!(verify.contains(words), "{words}: {verify}");
+    }
+    let whole = fs::read_to_string(pages.join("tessera.1")).unwrap();
+    assert!(whole.contains("\ntessera_prove\\-chunk(1)"), "{whole}");
 }
 
 /// The commit may be unknown, but is said to be so.
@@ -353,4 +411,31 @@ fn the_version_names_commit_protocol_and_files() {
     for words in ["protocol tessera/", "proofs ", "keys ", "model directories "] {
         assert!(long.contains(words), "{long}");
     }
+    for args in [["--version", "--json"], ["--json", "-V"]] {
+        let (status, said) = json_of(&args);
+        assert_eq!(
+            (status, &said["version"]),
+            (0, &env!("CARGO_PKG_VERSION").into()),
+            "{said}"
+        );
+        let protocol = said["protocol"].as_str().unwrap();
+        assert!(long.contains(&format!("protocol {protocol}\n")), "{said}");
+        let commit = said["commit"].as_str().unwrap_or("unknown");
+        assert!(long.contains(&format!("(commit {commit}")), "{said}");
+        for (name, version) in said["files"].as_object().unwrap() {
+            assert!(
+                long.contains(&format!("{} {version}", name.replace('_', " "))),
+                "{name}"
+            );
+        }
+    }
+}
+
+/// The one object that the program prints.
+fn json_of(args: &[&str]) -> (i32, serde_json::Value) {
+    let output = tessera(args);
+    (
+        output.status.code().unwrap(),
+        serde_json::from_slice(&output.stdout).expect("JSON"),
+    )
 }

@@ -111,7 +111,7 @@ fn ids_come_before_texts_and_special_tokens_are_named() {
         list.join(" ")
     );
     assert!(
-        text.replace("\n          | ", "").contains(&expected),
+        text.replace("\n          | ", " ").contains(&expected),
         "{text}\n{expected}"
     );
     let value = done(args!["verify", "--key", key, proof]);
@@ -151,7 +151,7 @@ fn a_hostile_tokenizer_of_five_kilobytes_neither_hangs_nor_floods_the_verdict() 
             text.len() < 2000 && text.contains("prompt    3 ids: 1 80 147\n"),
             "{text}"
         );
-        assert!(text.replace("\n          | ", "").contains(why), "{text}");
+        assert!(text.replace("\n          | ", " ").contains(why), "{text}");
         let value = done(args!["verify", "--key", key, proof]);
         assert_eq!(
             (&value["verdict"], &value["prompt_text"]),

@@ -2,7 +2,6 @@
 
 use tessera_circuits::wording::count;
 use tessera_text::tokenizer::TokenizerError;
-use tessera_verdict::shown;
 use thiserror::Error;
 
 /// An answer that no model could be compared with.
@@ -15,15 +14,6 @@ pub enum AnswerError {
     /// The model has no tokenizer.
     #[error("the model has no tokenizer, so the answer must be given as token ids (--answer-ids)")]
     NoTokenizer,
-    /// No token stands for some characters of the text.
-    #[error(
-        "no tokens of this model read like {} in the answer: it cannot have said that (ids can be given with --answer-ids)",
-        shown::quoted(characters)
-    )]
-    UnknownCharacters {
-        /// The characters.
-        characters: String,
-    },
     /// An id that the model does not have.
     #[error(
         "the answer has the token id {id} at position {position} (counted from 0), but the model's vocabulary ends at {}",

@@ -7,10 +7,8 @@ use crate::tokenizer::{GuardError, TokenizerError};
 /// Why messages could not be turned into a prompt.
 #[derive(Debug, Error)]
 pub enum ChatError {
-    #[error(
-        "the model has no chat template: neither its tokenizer_config.json has the field \"chat_template\", nor had its \
-         checkpoint a chat_template.jinja; give one with --chat-template FILE, or write the prompt out without --chat"
-    )]
+    /// Neither `tokenizer_config.json` nor `chat_template.jinja` of the checkpoint had one.
+    #[error("the model has no chat template: write the prompt out without a chat, or give a template")]
     NoTemplate,
     #[error("tokenizer_config.json: chat_template: {0}")]
     Field(String),

@@ -2,24 +2,90 @@
 
 use std::sync::OnceLock;
 
+use serde_json::{json, Map, Value};
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::verify::PROTOCOL;
 
-/// The version of this program, with the protocol and the version of every kind of file that verifiers read. `more` are kinds of files
-/// that the program reads beside them.
-pub fn version(program: &str, more: &[(&str, u32)]) -> &'static str {
-    static TEXT: OnceLock<String> = OnceLock::new();
-    let files = [
-        ("proofs", FileKind::Proof),
-        ("proofs with a context", FileKind::ProofInContext),
-        ("keys", FileKind::Key),
-        ("chunks", FileKind::Chunk),
-    ];
-    let files = files.map(|(name, kind)| (name, kind.version()));
-    let files = files
-        .iter()
-        .chain(more)
-        .map(|(name, version)| format!("{name} {version}"));
-    let files: Vec<String> = files.collect();
-    TEXT.get_or_init(|| format!("{program}\nprotocol {PROTOCOL}\nfiles: {}", files.join(", ")))
+/// Kinds of files that verifiers read.
+const FILES: [(&str, FileKind); 4] = [
+    ("proofs", FileKind::Proof),
+    ("proofs with a context", FileKind::ProofInContext),
+    ("keys", FileKind::Key),
+    ("chunks", FileKind::Chunk),
+];
+
+/// The version of a program, with the protocol and the version of every kind of file that it reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Version {
+    /// The version of the program.
+    pub program: &'static str,
+    /// The commit that it is built from, as the build script says it: `commit 0123456789ab`, perhaps with `, changed` behind it, or
+    /// `commit unknown`.
+    pub commit: &'static str,
+    /// Kinds of files that the program reads beside those of verifiers, with their versions.
+    pub more: &'static [(&'static str, u32)],
+}
+
+impl Version {
+    /// The version and the commit, on one line.
+    pub fn short(&self) -> String {
+        format!("{} ({})", self.program, self.commit)
+    }
+
+    fn files(&self) -> impl Iterator<Item = (&'static str, u32)> {
+        let own = FILES.map(|(name, kind)| (name, kind.version()));
+        own.into_iter().chain(self.more.iter().copied())
+    }
+
+    /// For people, on three lines: of the first program that asks, because a process is one program.
+    pub fn long(&self) -> &'static str {
+        static TEXT: OnceLock<String> = OnceLock::new();
+        TEXT.get_or_init(|| {
+            let files: Vec<String> = self
+                .files()
+                .map(|(name, version)| format!("{name} {version}"))
+                .collect();
+            format!("{}\nprotocol {PROTOCOL}\nfiles: {}", self.short(), files.join(", "))
+        })
+    }
+
+    /// For programs: `commit` is null if it is unknown, and `changed` says whether files differ from it.
+    pub fn json(&self) -> Value {
+        let mut words = self.commit.trim_start_matches("commit ").split(", ");
+        let commit = words.next().filter(|word| *word != "unknown");
+        let files = self
+            .files()
+            .map(|(name, version)| (name.replace(' ', "_"), json!(version)));
+        json!({
+            "version": self.program,
+            "commit": commit,
+            "changed": commit.map(|_| words.next().is_some()),
+            "protocol": PROTOCOL,
+            "files": files.collect::<Map<_, _>>(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_read_the_commit_or_that_it_is_unknown() {
+        let of = |commit| {
+            let program = "1.2.3";
+            let more = &[("work directories", 4)];
+            let said = Version { program, commit, more }.json();
+            assert_eq!(
+                (&said["version"], &said["protocol"]),
+                (&json!(program), &json!(PROTOCOL))
+            );
+            assert_eq!(said["files"]["work_directories"], 4);
+            assert_eq!(said["files"]["keys"], FileKind::Key.version());
+            (said["commit"].clone(), said["changed"].clone())
+        };
+        assert_eq!(of("commit 0123456789ab"), (json!("0123456789ab"), json!(false)));
+        assert_eq!(of("commit 0123456789ab, changed"), (json!("0123456789ab"), json!(true)));
+        assert_eq!(of("commit unknown"), (Value::Null, Value::Null));
+    }
 }

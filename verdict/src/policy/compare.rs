@@ -18,8 +18,8 @@ const BEHIND: usize = 28;
 impl Expectations<'_> {
     pub(super) fn prompt(&self, expected: &PromptIds, claim: &Claim) -> Finding {
         let got = &claim.statement().prompt;
+        let warnings: Vec<String> = expected.notes.iter().cloned().chain(expected.unknown_note()).collect();
         if *got == expected.ids {
-            let warnings = expected.notes.iter().cloned().chain(expected.unknown_note()).collect();
             return Finding::Met { warnings };
         }
         let mut reason = self.difference("prompt", got, &expected.ids);
@@ -38,7 +38,11 @@ impl Expectations<'_> {
         let hints = self.hints.get_or_init(hints);
         let own = hints.iter().find(|hint| hint.ids == *got);
         let help = own.map(|hint| hint.help.clone());
-        Finding::unmet(reason, help.or_else(|| self.general(prompt, expected, claim)))
+        Finding::Unmet {
+            reason,
+            help: help.or_else(|| self.general(prompt, expected, claim)),
+            warnings,
+        }
     }
 
     /// What may help if nothing that is known to help does.
@@ -219,17 +223,25 @@ impl Expectations<'_> {
 /// Two texts from where they begin to differ.
 fn apart(got: &str, expected: &str) -> String {
     let at = got.chars().zip(expected.chars()).take_while(|(g, e)| g == e).count();
+    let start = at.saturating_sub(BEFORE);
+    let common: String = expected.chars().skip(start).take(at - start).collect();
+    let after = match at {
+        0 => String::new(),
+        _ => format!(
+            " (after {}{})",
+            if start > 0 { ".." } else { "" },
+            shown::quoted(&common)
+        ),
+    };
     let [got, expected] = [got, expected].map(|text| excerpt(text, at));
-    format!("from character {at} on it reads {got}, expected {expected}")
+    format!("from character {at} on{after} it reads {got}, expected {expected}")
 }
 
-/// A text around a character, between quotation marks, with dots where it goes on.
+/// A text from a character on, between quotation marks, with dots where it goes on.
 fn excerpt(text: &str, at: usize) -> String {
-    let start = at.saturating_sub(BEFORE);
-    let shown: String = text.chars().skip(start).take(at - start + BEHIND).collect();
-    let before = if start > 0 { ".." } else { "" };
+    let shown: String = text.chars().skip(at).take(BEHIND).collect();
     let more = text.chars().nth(at + BEHIND).is_some();
-    format!("{before}{}{}", shown::quoted(&shown), if more { ".." } else { "" })
+    format!("{}{}", shown::quoted(&shown), if more { ".." } else { "" })
 }
 
 /// What may help if an output reads otherwise than expected.

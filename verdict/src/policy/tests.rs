@@ -96,7 +96,7 @@ fn nothing_lowers_the_bits_below_the_verifiers_own() {
 
 fn unmet(finding: Finding) -> String {
     match finding {
-        Finding::Unmet { reason, help } => help.map_or(reason.clone(), |help| format!("{reason}; help: {help}")),
+        Finding::Unmet { reason, help, .. } => help.map_or(reason.clone(), |help| format!("{reason}; help: {help}")),
         other => panic!("{other:?}"),
     }
 }

@@ -154,8 +154,15 @@ fn long_lines_are_wrapped_before_the_terminal_does_it() {
     ] {
         for width in [40, 80] {
             let lines = report(&[text(&long)], width);
-            let joined: String = lines[1..lines.len() - 2].iter().map(|l| &l[10..]).collect();
-            assert_eq!(joined.replace("| ", ""), quoted(&long), "nothing is lost");
+            let own = lines[1..lines.len() - 2].iter().map(|l| &l[10..]);
+            assert!(own.clone().all(|l| !l.ends_with(' ')), "{lines:?}");
+            let joined: String = own.map(|l| l.trim_start_matches("| ")).collect();
+            let words = |text: &str| text.replace(' ', "");
+            assert_eq!(
+                words(&joined),
+                words(&quoted(&long)),
+                "nothing but spaces where a line ends is lost"
+            );
         }
     }
     // An escape is not torn.
@@ -176,6 +183,30 @@ fn names_of_files_are_hostile_too() {
         message("cannot read a\naccepted\u{1b}[A", usize::MAX),
         "cannot read a\n  | accepted\\u{1b}[A"
     );
+}
+
+/// The lines of a report stay whole in a pipe only if no terminal that breaks them can make a line of ours out of a name.
+#[test]
+fn a_name_of_words_is_plain_unless_it_can_look_like_a_line() {
+    for name in ["a.proof", "my story.proof", "a b c.proof", "\u{e4} \u{f6}.proof"] {
+        assert!(is_plain(Path::new(name)), "{name}");
+    }
+    for name in [
+        " a.proof",
+        "a.proof ",
+        "a  accepted  b.proof",
+        "a  b.proof",
+        "x accepted b.proof",
+        "x Accepted: b.proof",
+        "xundecided b.proof",
+        "error: b.proof",
+        "a\nb.proof",
+        "a\u{a0}b.proof",
+        "a\\b.proof",
+        "a name of several words that is too long.proof",
+    ] {
+        assert!(!is_plain(Path::new(name)), "{name:?}");
+    }
 }
 
 /// Names that Unicode would show alike, and what one could be made of to look like another.

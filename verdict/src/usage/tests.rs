@@ -22,7 +22,7 @@ enum Inner {
 
 #[derive(Debug, Args)]
 struct Work {
-    number: u8,
+    number: String,
 }
 
 fn read(args: &[&str]) -> Result<Cli, Usage> {
@@ -44,8 +44,13 @@ fn help_and_version_are_for_those_who_ask_for_nothing_else() {
     ] {
         assert!(matches!(read(args), Err(Usage::Asked(_))), "{args:?}");
     }
+    for args in [&["--json", "-V"][..], &["--version", "--json"]] {
+        assert!(matches!(read(args), Err(Usage::Version)), "{args:?}");
+    }
     for args in [
-        &["-h.proof"][..],
+        &["--json", "-V", "a.proof"][..],
+        &["--json.proof", "-V"],
+        &["-h.proof"],
         &["a.proof", "-h"],
         &["a.proof", "-h.proof", "b.proof"],
         &["--json", "--help"],
@@ -102,4 +107,16 @@ fn behind_two_hyphens_a_hyphen_is_a_file() {
     let files = |args: &[&str]| read(args).expect("files").files;
     assert_eq!(files(&["-", "a"]), ["-", "a"]);
     assert_eq!(files(&["-", "--", "-", "--", "-h"]), ["-", "./-", "--", "-h"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_no_text_is_named() {
+    use std::os::unix::ffi::OsStringExt;
+    let args = ["program", "work"].map(OsString::from).into_iter();
+    let args: Vec<OsString> = args.chain([OsString::from_vec(b"a\xff\n".to_vec())]).collect();
+    let Err(Usage::Wrong(wrong)) = parse::<Cli>(&args) else {
+        panic!("{args:?}");
+    };
+    assert!(wrong.starts_with(r"'a\xff\n' is not UTF-8 text"), "{wrong}");
 }

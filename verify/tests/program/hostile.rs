@@ -129,7 +129,7 @@ fn no_name_draws_a_line_of_its_own() {
     let key = words(&["--key", "model.key", "--"]);
     let (status, text, _) = soon(&[&key[..], &all].concat());
     assert_eq!(status, 1);
-    honest_lines(&text, &["rejected   ", "13 proofs of model "]);
+    honest_lines(&text, &["rejected", "13 proofs of model"]);
     for name in all {
         // What cannot be read, what is no key, and what is no option.
         let missing = [name.as_bytes(), b".none"].concat();
