@@ -5,6 +5,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::lookup_trees;
+use tessera_plan::average;
 use tessera_verifier::codec::HEADER_LEN;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
@@ -67,14 +68,14 @@ fn rounds(number: u32) -> f64 {
 
 /// The opening of weights and activations.
 fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
-    let count = queries(weights.log_blowup) as f64;
+    let count = queries(weights.log_blowup);
     let code = |params: &CommitmentParams| {
         let depth = params.log_message + params.log_blowup - 1;
         let tiles = params.columns().next_power_of_two().trailing_zeros() + params.log_message - TILE_LOG;
         rounds(tiles)
             + 2.0 * SECURE
             + LIST
-            + 2.0 * BASE * params.columns() as f64 * leaves(count, depth)
+            + 2.0 * BASE * params.columns() as f64 * average::leaves(count, depth)
             + path(count, depth)
     };
     let variables = weights.log_message.max(activations.log_message);
@@ -82,22 +83,14 @@ fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
     let mut left = variables - 1;
     while left > FINAL_LOG {
         let depth = left + weights.log_blowup - FOLD_LOG;
-        let values = (f64::from(FOLD_LOG).exp2() - 1.0) * SECURE * leaves(count, depth);
+        let values = (f64::from(FOLD_LOG).exp2() - 1.0) * SECURE * average::leaves(count, depth);
         folds += DIGEST + LIST + values + path(count, depth);
         left = left.saturating_sub(FOLD_LOG);
     }
     code(weights) + code(activations) + folds
 }
 
-/// The different leaves of a tree of `2^depth` that so many random queries meet, on average.
-fn leaves(queries: f64, depth: u32) -> f64 {
-    let all = f64::from(depth).exp2();
-    // 1 - (1 - 1 / all)^queries, without cancellation.
-    all * -(queries * (-1.0 / all).ln_1p()).exp_m1()
-}
-
-/// The authentication path of these leaves: on each level the neighbours that are not known.
-fn path(queries: f64, depth: u32) -> f64 {
-    let open = (0..depth).map(|level| 2.0 * leaves(queries, level) - leaves(queries, level + 1));
-    LIST + DIGEST * open.sum::<f64>()
+/// The authentication path of random leaves.
+fn path(queries: usize, depth: u32) -> f64 {
+    LIST + DIGEST * average::path(queries, depth)
 }
