@@ -211,6 +211,12 @@ pub fn groups(logs: &[u32]) -> Vec<Range<usize>> {
     groups
 }
 
+/// The depth of the deepest tree of each of these groups.
+pub fn depths(logs: &[u32]) -> Vec<u32> {
+    let deepest = |group: Range<usize>| logs.get(group).and_then(|own| own.iter().max()).copied().unwrap_or(0);
+    groups(logs).into_iter().map(deepest).collect()
+}
+
 /// What the padding of all trees adds to the sum of their fractions.
 pub fn padding(trees: &[LookupTree]) -> SecureField {
     let of = |tree: &LookupTree| BaseField::from(tree.padding());
@@ -274,6 +280,7 @@ mod tests {
         let mixed = [27, 27, 27, 24, 24, 24, 24, 24, 24, 24, 24, 20];
         assert_eq!(ends(&mixed), [(0, 2), (2, 11), (11, 12)]);
         assert_eq!(ends(&[28, 6]), [(0, 1), (1, 2)]);
+        assert_eq!((depths(&[]), depths(&mixed)), (vec![], vec![27, 27, 20]));
     }
 
     #[test]

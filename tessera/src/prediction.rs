@@ -3,10 +3,12 @@
 //! A checkpoint, its `config.json`, a model directory and a key therefore have the same prediction, as far as nothing but the
 //! dimensions decides. Where a model has no key yet, [`expected_key`] stands for the one that set-up will make.
 
+mod gas;
 mod size;
+mod typical;
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{ColumnNorms, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS, TILE};
+use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS, TILE};
 use tessera_circuits::shape::Shape;
 use tessera_model::tiles::tile_bytes;
 use tessera_prover::opening::{params_for, Codeword, Tree};
@@ -17,6 +19,8 @@ use tessera_verifier::suite::Suite;
 use crate::lengths::{fewest_chunks, most_rows};
 use crate::plan::{equal_parts, Choices, Plan, Subject, Task};
 use crate::setup::LARGE_CODEWORD;
+
+pub use self::gas::{Gas, NoGas};
 
 /// Seconds of a proof however small: proofs of work and the lookup tables.
 const SECONDS_FIXED: f64 = 0.2;
@@ -55,6 +59,15 @@ pub fn expected_key(config: &ModelConfig, format: WeightFormat, suite: Suite) ->
         tokenizer: Vec::new(),
         tokenizer_config: Vec::new(),
         recipe: Vec::new(),
+    }
+}
+
+/// An [`expected_key`] whose shifts differ by channel as those of most keys do, and that has biases for matrices of the kinds `biased`:
+/// for [`Prediction::gas`], because contracts calculate with each of them.
+pub fn typical_key(expected: &ModelKey, biased: &[MatmulKind]) -> ModelKey {
+    ModelKey {
+        params: typical::typical(expected.params.clone(), &expected.config, biased),
+        ..expected.clone()
     }
 }
 
@@ -141,6 +154,17 @@ impl Prediction {
             proof_bytes,
             committed_cells: u64::try_from(cells).unwrap_or(u64::MAX),
         }
+    }
+
+    /// What contracts take to verify the proof. `key` is the one that the prediction was made of, or the [`typical_key`] of an expected one.
+    /// It compiles a program: a second for a model of a hundred million weights.
+    ///
+    /// # Errors
+    /// If contracts do not verify such proofs.
+    pub fn gas(&self, key: &ModelKey) -> Result<Gas, NoGas> {
+        let rows = self.tokens - usize::from(key.config.generates());
+        let chunks = self.fewest_chunks.filter(|_| !self.is_too_long());
+        gas::predicted(key, rows, chunks)
     }
 
     /// Whether the statement that was asked for can be proved, in one piece or in chunks.

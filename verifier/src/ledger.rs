@@ -9,7 +9,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::trees::{groups, lookup_trees, LookupTree};
+use tessera_circuits::trees::{depths, lookup_trees, LookupTree};
 use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
@@ -127,16 +127,12 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
     });
     // For each layer of 2^k nodes of `m` trees of a group a combination of 2 m claims, k rounds of degree 2, and a line.
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
-    let groups = groups(&logs);
-    let layers = groups.iter().map(|group| {
-        let own = logs.get(group.clone()).unwrap_or_default();
-        let depth = own.iter().max().copied().unwrap_or(0);
-        f64::from(depth * depth.saturating_sub(1) + 2 * own.iter().sum::<u32>())
-    });
-    let layers: f64 = layers.sum();
+    let depths = depths(&logs);
+    let rounds: f64 = depths.iter().map(|n| f64::from(*n)).map(|n| n * (n - 1.0)).sum();
+    let layers = rounds + 2.0 * f64::from(logs.iter().sum::<u32>());
     terms.push(Term::algebraic(
         "sums of lookups",
-        format!("{layers} in {} trees, {} groups / |K|", trees.len(), groups.len()),
+        format!("{layers} in {} trees, {} groups / |K|", trees.len(), depths.len()),
         layers,
     ));
 }

@@ -88,7 +88,7 @@ fn components(component: &FrameworkComponent<TableEntries>) -> Components<'_> {
 }
 
 /// How many samples each column of each of the four trees has, of a model with these relations.
-pub(crate) fn samples(relations: &[Relation]) -> Vec<Vec<usize>> {
+pub fn samples(relations: &[Relation]) -> Vec<Vec<usize>> {
     let (anywhere, own) = (
         CirclePoint::zero(),
         component(&Relations::dummy(relations), SecureField::zero()),

@@ -39,6 +39,7 @@
     )
 )]
 
+pub mod average;
 pub mod calculate;
 mod check;
 mod compile;
@@ -55,6 +56,6 @@ mod wiring;
 
 pub use check::Differs;
 pub use packing::band_ends;
-pub use plan::{expected, has_plans, token_log, Plan};
+pub use plan::{expected, has_plans, token_log, NoPlan, Plan, MOST_OUTPUTS};
 pub use program::{run, Words};
 pub use segments::{Budget, Segment};

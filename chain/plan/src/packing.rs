@@ -3,6 +3,7 @@
 mod bytes;
 mod calls;
 mod estimate;
+mod lengths;
 mod opening;
 
 pub use self::bytes::Part;

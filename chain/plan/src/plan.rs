@@ -11,6 +11,7 @@ use tessera_circuits::statement::Statement;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::public::Inputs;
 use tessera_verifier::verify::Conversation;
+use thiserror::Error;
 
 use crate::calculate::{calculate, inputs, opened, Results};
 use crate::compile::compile;
@@ -29,6 +30,27 @@ pub struct Plan {
     pub shape: Shape,
 }
 
+/// Why there is no plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum NoPlan {
+    /// The model [has no plans](has_plans).
+    #[error("there is no plan of such a model: contracts verify no encoders, no capped scores and no norms of sums")]
+    Model,
+    /// The leading rows of the model are those of one token.
+    #[error("there is no plan of such a model: its leading rows are those of one token")]
+    LeadingToken,
+    /// The prompt or the output has no token, or the model's context is shorter.
+    #[error("there is no plan of such lengths: prompt and output have at least a token each, and the context has room for both")]
+    Lengths,
+    /// The program does not fit the machine, or no transaction takes one of its segments.
+    #[error("there is no plan of such a statement: its program is too large for contracts; fewer tokens may fit")]
+    Program,
+}
+
+/// The most output tokens of a plan: an instruction counts them in a byte.
+pub const MOST_OUTPUTS: usize = 255;
+
 /// The relations whose tables the machine knows.
 const KNOWN: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, Relation::Silu];
 
@@ -39,21 +61,29 @@ pub fn has_plans(config: &ModelConfig) -> bool {
 }
 
 impl Plan {
-    /// The plan of a valid key, for statements with `2^token_log` padded rows and so many output tokens. `None` of a model that [has no
-    /// plans](has_plans), and where a program does not fit the machine.
-    pub fn new(key: &ModelKey, token_log: u32, outputs: usize) -> Option<Self> {
+    /// The plan of a valid key, for statements with `2^token_log` padded rows and so many output tokens.
+    ///
+    /// # Errors
+    /// If the model [has no plans](has_plans), and where a program does not fit the machine.
+    pub fn new(key: &ModelKey, token_log: u32, outputs: usize) -> Result<Self, NoPlan> {
         Self::within(key, token_log, outputs, Budget::TRANSACTION)
     }
 
     /// The same with segments of another size: it is another plan, whose facts nobody asks for. For tests.
-    pub fn within(key: &ModelKey, token_log: u32, outputs: usize, budget: Budget) -> Option<Self> {
-        let rows = 1usize.checked_shl(token_log)?;
-        let prompt = (rows + 1)
-            .checked_sub(outputs)
-            .filter(|prompt| *prompt > 0 && outputs > 0)?;
-        let by_token = key.params.leading.token.is_some();
-        if !has_plans(&key.config) || by_token || rows > key.config.context.next_power_of_two() {
-            return None;
+    ///
+    /// # Errors
+    /// Those of [`Plan::new`].
+    pub fn within(key: &ModelKey, token_log: u32, outputs: usize, budget: Budget) -> Result<Self, NoPlan> {
+        if !has_plans(&key.config) {
+            return Err(NoPlan::Model);
+        }
+        if key.params.leading.token.is_some() {
+            return Err(NoPlan::LeadingToken);
+        }
+        let rows = 1usize.checked_shl(token_log).unwrap_or(usize::MAX);
+        let prompt = rows.saturating_add(1).saturating_sub(outputs);
+        if outputs == 0 || prompt == 0 || rows > key.config.context.next_power_of_two() {
+            return Err(NoPlan::Lengths);
         }
         let statement = Statement {
             prompt: vec![0; prompt],
@@ -67,9 +97,9 @@ impl Plan {
             let results = calculate(key, &shape, (&statement, &tops), &inputs, &ends);
             (count, results.in_order())
         });
-        let (instructions, left) = compile(&record, inputs, &results)?;
-        let program = cut(&instructions, inputs, &left, budget)?;
-        Some(Self { program, inputs, shape })
+        let (instructions, left) = compile(&record, inputs, &results).ok_or(NoPlan::Program)?;
+        let program = cut(&instructions, inputs, &left, budget).ok_or(NoPlan::Program)?;
+        Ok(Self { program, inputs, shape })
     }
 
     /// Follows the program. `None` if it reads beyond the statement.

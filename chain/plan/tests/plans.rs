@@ -6,8 +6,8 @@ use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::{Blocks, ByClass, ChannelShift, Limbs, ModelConfig, Pooling, WeightFormat};
 use tessera_circuits::statement::Statement;
 use tessera_plan::calculate::{calculate, coefficients, in_order, inputs, opened};
-use tessera_plan::packing::{PackError, Packed};
-use tessera_plan::{token_log, Budget, Plan};
+use tessera_plan::packing::{Call, PackError, Packed};
+use tessera_plan::{token_log, Budget, NoPlan, Plan};
 use tessera_testkit::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
     random_ids, random_model, rotations_config, unrooted_key, SplitMix, TestModel,
@@ -49,7 +49,7 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
                 gas,
                 ..Budget::TRANSACTION
             };
-            Plan::within(key, token_log(&statement), outputs, budget)
+            Plan::within(key, token_log(&statement), outputs, budget).ok()
         });
         let cut = cut.expect("a plan in segments");
         assert!(cut.program.len() > plan.program.len());
@@ -159,20 +159,23 @@ fn a_plan_that_says_something_else_is_found_at_a_random_point() {
 #[test]
 fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths() {
     let key = |config: ModelConfig| unrooted_key(&random_model(config, WeightFormat::Int16, 3));
-    assert!(Plan::new(&key(encoder_config(Pooling::Mean)), 3, 1).is_none());
+    let refused = |key: &ModelKey, token_log, outputs| Plan::new(key, token_log, outputs).err();
+    let encoder = key(encoder_config(Pooling::Mean));
+    assert_eq!(refused(&encoder, 3, 1), Some(NoPlan::Model));
     // The contracts know four tables: the fifth relation would be one of zeros.
-    assert!(Plan::new(&key(capped_config()), 3, 1).is_none());
+    assert_eq!(refused(&key(capped_config()), 3, 1), Some(NoPlan::Model));
     // The header of a plan has no token with which leading rows begin.
     let mut token = key(odd_config());
     token.params.leading.token = Some(5);
-    assert!(Plan::new(&token, 3, 1).is_none());
+    assert_eq!(refused(&token, 3, 1), Some(NoPlan::LeadingToken));
     for (token_log, outputs) in [(3, 0), (3, 9), (6, 1), (64, 1)] {
-        assert!(
-            Plan::new(&key(odd_config()), token_log, outputs).is_none(),
+        assert_eq!(
+            refused(&key(odd_config()), token_log, outputs),
+            Some(NoPlan::Lengths),
             "{token_log}, {outputs}"
         );
     }
-    assert!(Plan::new(&key(odd_config()), 3, 8).is_some());
+    assert!(Plan::new(&key(odd_config()), 3, 8).is_ok());
 }
 
 /// What contracts would refuse, or have no plan for, is not sent to them.
@@ -212,6 +215,38 @@ fn only_accepted_proofs_in_one_piece_and_without_clipped_values_are_packed() {
     let capped_proof = capped.prove_chunks(&ids, 3, &[capped.key.config.layers]);
     assert!(matches!(
         Packed::new(&capped.key, &capped_proof),
-        Err(PackError::NoPlan)
+        Err(PackError::NoPlan(NoPlan::Model))
     ));
+}
+
+/// What the calls take follows from the shape, but for what the queries of a proof open: of that the average is known.
+#[test]
+fn calls_are_known_before_there_is_a_proof() {
+    for (config, prompt, outputs) in [(odd_config(), 4, 3), (plain_config(), 9, 1), (ragged_config(), 1, 16)] {
+        let mut model = random_model(config, WeightFormat::Int16, 3);
+        // Without clipped values, which contracts do not take.
+        let layers = model.params.layers.iter_mut();
+        layers.for_each(|layer| layer.attention.att = 9);
+        let model = TestModel::of_suite(Suite::Keccak, model);
+        let config = &model.key.config;
+        let ids = random_ids(config, prompt, 5);
+        let proof = model.prove_chunks(&ids, outputs, &[config.layers]);
+        let packed = Packed::new(&model.key, &proof).expect("calls");
+        let plan = Plan::new(&model.key, token_log(&proof.statement), outputs).expect("a plan");
+        let expected = plan.expected_calls(&model.key, proof.statement.rows());
+        let (expected, real) = (expected.expect("calls"), packed.calls());
+        assert_eq!(expected.len(), real.len(), "{config:?}");
+        for (expected, real) in expected.iter().zip(&real) {
+            assert_eq!(expected.name, real.name);
+            if expected.name.contains("stage") {
+                let ratio = expected.bytes as f64 / real.bytes as f64;
+                assert!((0.95..1.05).contains(&ratio), "{expected:?}, {real:?}");
+            } else {
+                assert_eq!(expected, real);
+            }
+        }
+        let gas = |calls: &[Call]| calls.iter().map(|call| call.gas as f64).sum::<f64>();
+        let ratio = gas(&expected) / gas(&real);
+        assert!((0.98..1.02).contains(&ratio), "{config:?}: {ratio}");
+    }
 }

@@ -56,12 +56,7 @@ fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
     }
     let rows = (args.length as usize).saturating_sub(1);
     let plan = Plan::new(&key, ModelConfig::token_log(rows), args.tokens as usize);
-    let plan = plan.ok_or_else(|| {
-        Failure(
-            "there is no plan: of encoders, models that cap their scores or whose leading rows are those of one token, such lengths, or models that are too large"
-                .into(),
-        )
-    })?;
+    let plan = plan.map_err(|e| Failure(e.to_string()))?;
     let id = plan.id(&key)?;
     let segments: Vec<Value> = (plan.program.iter())
         .map(|own| json!({"bytes": own.bytes(), "pages": own.pages.len(), "given": own.given, "left": own.left, "registers": own.registers, "gas": own.gas}))

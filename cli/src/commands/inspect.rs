@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{json, Value};
 use tessera::checkpoint::Survey;
 use tessera::model::{key_tokenizer, Model};
-use tessera::prediction::{keeps_codeword, Prediction};
+use tessera::prediction::keeps_codeword;
 use tessera::quantise::Strategy;
 use tessera::quantised::directory::{CODEWORD_FILE, KEY_FILE};
 use tessera::recipe::Recipe;
@@ -18,7 +18,7 @@ use tessera_verdict::input;
 use tessera_verdict::rows::{bytes, Rows};
 use tessera_verdict::shown;
 
-use super::predict::{predicted_json, predicted_rows, provable_row};
+use super::predict::{predicted_json, predicted_rows, provable_row, Predicted};
 use super::recipe::against;
 use super::security;
 use crate::args::InspectArgs;
@@ -60,9 +60,9 @@ fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
     let strategy = args.strategy.map_or(Strategy::Auto, Into::into);
     let suite = args.hash.map_or_else(Suite::default, Into::into);
     let key = expected_key_of(survey, strategy.format(), suite);
-    let prediction = key
+    let predicted = key
         .as_ref()
-        .map(|key| Prediction::new(key, keeps_codeword(&key.config), args.tokens));
+        .map(|key| Predicted::of_checkpoint(key, survey, args.tokens));
     let parameters: usize = survey.tensors.iter().map(|t| t.shape.iter().product::<usize>()).sum();
     let mut json = json!({
         "kind": "checkpoint",
@@ -81,7 +81,7 @@ fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
         "id_files": survey.id_files,
     });
     if let Value::Object(fields) = &mut json {
-        fields.extend(predicted_json(prediction.as_ref()));
+        fields.extend(predicted_json(predicted.as_ref()));
     }
     let mut rows = Rows::default()
         .path("checkpoint", path)
@@ -94,8 +94,8 @@ fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
         .row("embeddings", if survey.tied_embeddings { "tied" } else { "not tied" })
         .row("tokenizer", tokenizer_row(survey))
         .maybe("ids by", id_files_row(survey));
-    rows = match key.as_ref().zip(prediction.as_ref()) {
-        Some((key, prediction)) => provable_row(rows, key, prediction, survey.weights),
+    rows = match key.as_ref().zip(predicted.as_ref()) {
+        Some((key, predicted)) => provable_row(rows, key, &predicted.prediction, survey.weights),
         None => rows.row("provable", "no"),
     };
     for note in &survey.notes {
@@ -110,12 +110,12 @@ fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
     for problem in &survey.misshapen {
         rows = rows.row("  wrong shape", shown::line(problem));
     }
-    if let Some(prediction) = &prediction {
+    if let Some(predicted) = &predicted {
         let tokenizer = match survey.tokenizer {
             Ok(true) => ", and more for the tokenizer",
             _ => "",
         };
-        rows = predicted_rows(rows, prediction, tokenizer);
+        rows = predicted_rows(rows, predicted, tokenizer);
     }
     Report::done(rows.to_string(), json)
 }
@@ -153,8 +153,8 @@ fn model_dir(model: &Model, recipe: &Recipe, args: &InspectArgs) -> Result<Repor
     let disk = model.disk_bytes()?;
     let rows = Rows::default().path("directory", &model.dir).row("disk", bytes(disk));
     let tokenizer = Ok(model.tokenizer.is_some());
-    let prediction = Prediction::new(&model.key, model.dir.join(CODEWORD_FILE).exists(), args.tokens);
-    let (rows, mut json) = describe_key((&model.key, recipe), tokenizer, &prediction, rows)?;
+    let predicted = Predicted::of_key(&model.key, model.dir.join(CODEWORD_FILE).exists(), args.tokens);
+    let (rows, mut json) = describe_key((&model.key, recipe), tokenizer, &predicted, rows)?;
     json["kind"] = json!("model directory");
     json["disk_bytes"] = json!(disk);
     Ok(Report::done(rows.to_string(), json))
@@ -165,24 +165,29 @@ fn model_key(name: &str, key: &ModelKey, recipe: &Recipe, args: &InspectArgs) ->
     let tokenizer = key_tokenizer(key, name.as_ref())
         .map(|t| t.is_some())
         .map_err(|e| e.to_string());
-    let prediction = Prediction::new(key, keeps_codeword(&key.config), args.tokens);
+    let predicted = Predicted::of_key(key, keeps_codeword(&key.config), args.tokens);
     let tokenizer = tokenizer.as_ref().map(|has| *has).map_err(String::as_str);
-    let (rows, json) = describe_key((key, recipe), tokenizer, &prediction, rows)?;
+    let (rows, json) = describe_key((key, recipe), tokenizer, &predicted, rows)?;
     Ok(Report::done(rows.to_string(), json))
 }
 
 fn describe_key(
     (key, recipe): (&ModelKey, &Recipe),
     tokenizer: Result<bool, &str>,
-    prediction: &Prediction,
+    predicted: &Predicted,
     rows: Rows,
 ) -> Result<(Rows, Value), Failure> {
-    let mut json = key_json((key, recipe), tokenizer == Ok(true), prediction.tokens)?;
-    json.extend(predicted_json(Some(prediction)));
-    let rows = key_rows(rows, (key, recipe), tokenizer, &security::shown(key, prediction.tokens))?;
+    let mut json = key_json((key, recipe), tokenizer == Ok(true), predicted.prediction.tokens)?;
+    json.extend(predicted_json(Some(predicted)));
+    let rows = key_rows(
+        rows,
+        (key, recipe),
+        tokenizer,
+        &security::shown(key, predicted.prediction.tokens),
+    )?;
     let counted = match key.tokenizer.is_empty() {
         true => "",
         false => ", with the tokenizer",
     };
-    Ok((predicted_rows(rows, prediction, counted), Value::Object(json)))
+    Ok((predicted_rows(rows, predicted, counted), Value::Object(json)))
 }

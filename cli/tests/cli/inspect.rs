@@ -19,7 +19,6 @@ fn prospects(report: &Value) -> Value {
         "memory_bytes",
         "proof_bytes",
         "verify_seconds",
-        "gas",
     ];
     let costs = names.map(|name| report["predicted"][name].clone());
     json!({
@@ -31,20 +30,38 @@ fn prospects(report: &Value) -> Value {
     })
 }
 
-/// `inspect` of every form of a model, with `--tokens`.
-fn agree(forms: &[&Path], tokens: &str, more: &[&str]) -> Value {
+/// The gas of contracts, or why there is none.
+fn gas(report: &Value) -> [Value; 3] {
+    ["gas", "gas_output_tokens", "gas_unavailable"].map(|name| report["predicted"][name].clone())
+}
+
+/// `inspect` of every form of a model, with `--tokens`: what all forms agree on, and the gas of the key and of the checkpoint.
+fn agree(forms: &[&Path], tokens: &str, more: &[&str]) -> (Value, [Value; 2]) {
     let inspect = |path: &&Path| {
         let mut args = args!["inspect", path, "--tokens", tokens];
         if path.join("config.json").exists() || path.ends_with("config.json") {
             args.extend(more.iter().map(Into::into));
         }
-        prospects(&done(args))
+        done(args)
     };
-    let all: Vec<Value> = forms.iter().map(inspect).collect();
-    for (form, other) in forms.iter().zip(&all) {
-        assert_eq!(other, &all[0], "{} and {}", form.display(), forms[0].display());
+    let reports: Vec<Value> = forms.iter().map(inspect).collect();
+    for (form, other) in forms.iter().zip(&reports) {
+        let all = prospects(&reports[0]);
+        assert_eq!(prospects(other), all, "{} and {}", form.display(), forms[0].display());
     }
-    all[0].clone()
+    // The shifts of a key decide its gas, so all forms with a key agree, and all without one.
+    let gases = [true, false].map(|known| {
+        let own = reports
+            .iter()
+            .filter(|report| report["predicted"]["gas_follows_from_key"] == known);
+        let gases: Vec<_> = own.map(gas).collect();
+        assert!(gases.len() > 1 && gases.iter().all(|gas| *gas == gases[0]), "{gases:?}");
+        gases[0].clone()
+    });
+    if !more.contains(&"keccak") {
+        assert!(gases[0][0].is_null() && gases[0] == gases[1], "{gases:?}");
+    }
+    (prospects(&reports[0]), gases.map(|[gas, ..]| gas))
 }
 
 /// A config that lies alone in a directory.
@@ -80,14 +97,23 @@ fn the_four_forms_of_a_model_have_one_prediction() {
         let [checkpoint, config_alone, model] = ["checkpoint", "config", "model"].map(|name| dir.path().join(name));
         write_shape(&checkpoint, config, 1, &Silent).expect(architecture);
         alone(&checkpoint.join("config.json"), &config_alone);
-        done(args!["setup", checkpoint, "--out", model, "--no-fidelity"]);
+        let hash = ["--hash", "keccak"];
+        let mut setup = args!["setup", checkpoint, "--out", model, "--no-fidelity"];
+        setup.extend(hash.map(Into::into));
+        done(setup);
         let config_file = config_alone.join("config.json");
         let key = model.join("model.key");
         for tokens in ["2", "33", "100000"] {
             let forms = [&*checkpoint, &*config_alone, &*config_file, &*model, &*key];
-            let common = agree(&forms, tokens, &[]);
+            let (common, gases) = agree(&forms, tokens, &hash);
             // The context has no room for the last one.
             assert_eq!(common["provable"], tokens != "100000", "{architecture}: {common}");
+            if tokens != "100000" {
+                let [known, typical] = gases.each_ref().map(Value::as_f64);
+                assert_eq!(known.is_some(), typical.is_some(), "{architecture}: {gases:?}");
+                let ratio = typical.unwrap_or(1.0) / known.unwrap_or(1.0);
+                assert!((0.9..1.1).contains(&ratio), "{architecture}: {gases:?}");
+            }
         }
     }
 }
@@ -136,6 +162,11 @@ fn what_no_ledger_accepts_is_not_called_provable() {
     assert!(text.contains("provable      no: not 4096 tokens"), "{text}");
     assert!(text.contains("the context has room for 2049"), "{text}");
     assert_eq!(long["predicted"]["asked_tokens"], 4096, "{long}");
+    let impossible = done(args!["inspect", dir.path(), "--tokens", "4096", "--hash", "keccak"]);
+    assert_eq!(
+        impossible["predicted"]["gas_unavailable"],
+        "such a statement cannot be proved"
+    );
     let short = report("64");
     assert_eq!(short["provable"], true, "{short}");
     let most = short["most_tokens_in_one_piece"].as_u64().unwrap();
@@ -225,5 +256,111 @@ fn proofs_have_the_predicted_length() {
             (0.97..1.03).contains(&ratio),
             "{ratio} of {real} bytes at {tokens} tokens"
         );
+    }
+}
+
+/// Contracts verify proofs of one hash, in one piece, of models that they know: of others no number is invented.
+#[test]
+fn where_contracts_verify_nothing_there_is_no_gas() {
+    let shared = Shared::get();
+    for path in [Path::new(CHECKPOINT), &shared.model(), &shared.key()] {
+        let [number, outputs, reason] = gas(&done(args!["inspect", path]));
+        assert!(number.is_null() && outputs.is_null(), "{number}");
+        assert!(
+            reason.as_str().unwrap().contains("tessera setup --hash keccak"),
+            "{reason}"
+        );
+    }
+    let text = String::from_utf8(tessera(args!["inspect", shared.key()]).stdout).unwrap();
+    let mut rows = text.lines().filter(|line| line.starts_with("  gas "));
+    assert!(rows.any(|row| row.contains(" none: contracts verify proofs")), "{text}");
+    let dir = tempdir().unwrap();
+    let file = Path::new(CHECKPOINT).join("../configs.json");
+    let configs: Value = serde_json::from_slice(&fs::read(file).expect("configs")).expect("JSON");
+    for (architecture, words) in [("BertModel", "no encoders"), ("Gemma2ForCausalLM", "no capped scores")] {
+        let families = configs["families"].as_array().expect("a list");
+        let own = families
+            .iter()
+            .find(|family| family["given"]["architectures"] == json!([architecture]));
+        let path = dir.path().join(architecture);
+        fs::create_dir(&path).unwrap();
+        fs::write(path.join("config.json"), own.expect(architecture)["given"].to_string()).unwrap();
+        for hash in ["blake2s", "keccak"] {
+            let report = done(args!["inspect", path, "--hash", hash]);
+            let [number, _, reason] = gas(&report);
+            assert!(number.is_null() && reason.as_str().unwrap().contains(words), "{report}");
+        }
+    }
+}
+
+/// Contracts verify proofs in one piece: a statement that takes chunks has no gas.
+#[test]
+fn statements_in_chunks_have_no_gas() {
+    let dir = tempdir().unwrap();
+    let config = json!({
+        "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 576, "num_hidden_layers": 30,
+        "num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64, "intermediate_size": 1536, "vocab_size": 49152,
+        "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 1e4, "hidden_act": "silu", "eos_token_id": 2,
+        "tie_word_embeddings": true,
+    });
+    fs::write(dir.path().join("config.json"), config.to_string()).unwrap();
+    let report = done(args!["inspect", dir.path(), "--tokens", "1000", "--hash", "keccak"]);
+    let chunks = report["fewest_chunks"].as_u64().unwrap();
+    let [number, _, reason] = gas(&report);
+    assert!(chunks > 1 && number.is_null(), "{report}");
+    assert!(
+        reason
+            .as_str()
+            .unwrap()
+            .contains(&format!("such a proof has {chunks} chunks")),
+        "{reason}"
+    );
+}
+
+/// The gas of a proof is known before: of a key but for what the queries open, of a checkpoint as far as its shifts are typical.
+#[test]
+fn proofs_take_the_predicted_gas() {
+    let dir = tempdir().unwrap();
+    let (model, proof) = (dir.path().join("model"), dir.path().join("a.proof"));
+    done(args![
+        "setup",
+        CHECKPOINT,
+        "--hash",
+        "keccak",
+        "--no-fidelity",
+        "--out",
+        model
+    ]);
+    let key = model.join("model.key");
+    for tokens in [1, 12, 60] {
+        let prove = args![
+            "prove",
+            "--model",
+            model,
+            "--prompt-ids",
+            "1",
+            "--ignore-eos",
+            "--out",
+            proof,
+            "--tokens"
+        ];
+        done([prove, args![tokens.to_string()]].concat());
+        let real = done(args!["chain", "estimate", proof, "--key", key])["gas"]
+            .as_f64()
+            .unwrap();
+        for (path, most) in [(&*key, 0.02), (&*model, 0.02), (Path::new(CHECKPOINT), 0.04)] {
+            let mut args = args!["inspect", path, "--tokens", (1 + tokens).to_string()];
+            if path == Path::new(CHECKPOINT) {
+                args.extend(args!["--hash", "keccak"]);
+            }
+            let [predicted, outputs, reason] = gas(&done(args));
+            assert_eq!(outputs, json!(tokens), "{reason}");
+            let ratio = predicted.as_f64().unwrap() / real;
+            assert!(
+                (ratio - 1.0).abs() <= most,
+                "{}: {ratio} of {real} at {tokens} tokens",
+                path.display()
+            );
+        }
     }
 }

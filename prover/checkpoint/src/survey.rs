@@ -30,6 +30,8 @@ pub struct Survey {
     /// is wrong with them.
     pub config: Option<ModelConfig>,
     pub tied_embeddings: bool,
+    /// Kinds of matrices whose outputs a proof adds biases to.
+    pub biased: Vec<MatmulKind>,
     /// What the family of the model has to say of it.
     pub notes: Vec<String>,
     pub tensors: Vec<TensorSummary>,
@@ -101,6 +103,7 @@ impl Survey {
         let description = read.description.ok();
         Self {
             architecture: hub.architecture(),
+            biased: description.as_ref().map_or_else(Vec::new, Description::biased),
             tied_embeddings: description.as_ref().is_some_and(|d| d.tied),
             notes: description.as_ref().map_or_else(Vec::new, |d| d.notes.clone()),
             config: description.map(|d| d.config),

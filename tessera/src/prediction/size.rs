@@ -4,7 +4,8 @@
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
-use tessera_circuits::trees::{groups, lookup_trees, LookupTree};
+use tessera_circuits::trees::{depths, lookup_trees, LookupTree};
+use tessera_plan::average;
 use tessera_verifier::codec::HEADER_LEN;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
@@ -40,8 +41,8 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
     // Half of the tokens are prompt, and few values are clipped.
     let said = BASE + 2.0 * LIST + shape.outputs as f64 + DIGEST + 8.0;
     let logs: Vec<u32> = lookup_trees(shape).iter().map(LookupTree::log_leaves).collect();
-    let groups = groups(&logs).into_iter().map(|group| {
-        let layers = (0..logs[group].iter().max().copied().unwrap_or(0)).map(|layer| rounds(layer) + LIST);
+    let groups = depths(&logs).into_iter().map(|depth| {
+        let layers = (0..depth).map(|layer| rounds(layer) + LIST);
         2.0 * LIST + layers.sum::<f64>()
     });
     let trees = logs.iter().map(|log| (2.0 + 4.0 * f64::from(*log)) * SECURE);
@@ -70,11 +71,15 @@ fn rounds(number: u32) -> f64 {
 
 /// The opening of weights and activations.
 fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
-    let count = queries(weights.log_blowup) as f64;
+    let count = queries(weights.log_blowup);
     let code = |params: &CommitmentParams| {
         let depth = params.log_message + params.log_blowup - 1;
         let tiles = params.columns().next_power_of_two().trailing_zeros() + params.log_message - TILE_LOG;
-        rounds(tiles) + SECURE + LIST + 2.0 * BASE * params.columns() as f64 * leaves(count, depth) + path(count, depth)
+        rounds(tiles)
+            + SECURE
+            + LIST
+            + 2.0 * BASE * params.columns() as f64 * average::leaves(count, depth)
+            + path(count, depth)
     };
     let variables = weights.log_message.max(activations.log_message);
     let cross_values = LIST + 2.0 * SECURE;
@@ -82,22 +87,14 @@ fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
     let mut left = variables - 1;
     while left > FINAL_LOG {
         let depth = left + weights.log_blowup - FOLD_LOG;
-        let values = (f64::from(FOLD_LOG).exp2() - 1.0) * SECURE * leaves(count, depth);
+        let values = (f64::from(FOLD_LOG).exp2() - 1.0) * SECURE * average::leaves(count, depth);
         folds += DIGEST + LIST + values + path(count, depth);
         left = left.saturating_sub(FOLD_LOG);
     }
     code(weights) + code(activations) + folds
 }
 
-/// The different leaves of a tree of `2^depth` that so many random queries meet, on average.
-fn leaves(queries: f64, depth: u32) -> f64 {
-    let all = f64::from(depth).exp2();
-    // 1 - (1 - 1 / all)^queries, without cancellation.
-    all * -(queries * (-1.0 / all).ln_1p()).exp_m1()
-}
-
-/// The authentication path of these leaves: on each level the neighbours that are not known.
-fn path(queries: f64, depth: u32) -> f64 {
-    let open = (0..depth).map(|level| 2.0 * leaves(queries, level) - leaves(queries, level + 1));
-    LIST + DIGEST * open.sum::<f64>()
+/// The authentication path of random leaves.
+fn path(queries: usize, depth: u32) -> f64 {
+    LIST + DIGEST * average::path(queries, depth)
 }

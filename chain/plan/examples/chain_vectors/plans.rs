@@ -208,7 +208,7 @@ pub fn programs(random: &mut Random) {
 /// The plan of a proof, and the same cut into smaller segments: with its inputs, and with others.
 pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan; 2], Failure> {
     let (log, outputs) = (token_log(&proof.statement), proof.statement.output.len());
-    let whole = Plan::new(key, log, outputs).ok_or("no plan")?;
+    let whole = Plan::new(key, log, outputs)?;
     let most = whole.program.iter().map(|own| own.gas).max().unwrap_or(0);
     let cut = (4..8).find_map(|eighths| {
         let gas = most * eighths / 8;
@@ -220,7 +220,8 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
                 gas,
                 ..Budget::TRANSACTION
             },
-        )?;
+        )
+        .ok()?;
         (own.program.len() > whole.program.len()).then_some(own)
     });
     let cut = cut.ok_or("no plan of smaller segments")?;

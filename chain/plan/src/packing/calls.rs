@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::bytes::{again, Bytes, Part};
 use super::opening::opening;
 use crate::hash::keccak;
-use crate::plan::{token_log, Plan};
+use crate::plan::{token_log, NoPlan, Plan};
 
 /// Why a proof cannot be sent to contracts.
 #[derive(Debug, Error)]
@@ -32,8 +32,8 @@ pub enum PackError {
     #[error("the proof has {0} clipped values; contracts verify proofs without any")]
     Clipped(usize),
     /// There is no plan of such a statement.
-    #[error("there is no plan for such a statement: the model is an encoder, caps its scores, or is too large")]
-    NoPlan,
+    #[error(transparent)]
+    NoPlan(#[from] NoPlan),
     /// The key cannot be encoded.
     #[error(transparent)]
     Key(#[from] CodecError),
@@ -74,7 +74,7 @@ impl Packed {
             return Err(PackError::Clipped(own.statistics.clips.len()));
         }
         let (statement, outputs) = (&proof.statement, proof.statement.output.len());
-        let plan = Plan::new(key, token_log(statement), outputs).ok_or(PackError::NoPlan)?;
+        let plan = Plan::new(key, token_log(statement), outputs)?;
         let claim = ChunkStatement {
             key,
             model: &proof.model,

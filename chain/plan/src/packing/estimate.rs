@@ -1,7 +1,14 @@
 //! What calls take, without a chain. `cli/drivers/submit.mjs` asks one, and knows better.
 
-use super::bytes::Part;
+use tessera_verifier::codec::CodecError;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::CommitmentParams;
+
 use super::calls::Packed;
+use super::lengths::{self, PartLengths};
+use super::opening;
+use crate::calculate::opened;
+use crate::plan::Plan;
 
 /// Gas of a transaction before anything, and of a byte of its calldata; at least so much in all.
 const TRANSACTION: u64 = 21_000;
@@ -45,29 +52,68 @@ fn call(name: impl Into<String>, bytes: usize, work: u64) -> Call {
     }
 }
 
+/// How many bytes a proof has in all calls.
+struct Lengths {
+    header: usize,
+    said: usize,
+    opening: PartLengths,
+    stark: PartLengths,
+}
+
 impl Packed {
     /// All calls, one after the other. Several of them that go into one transaction take less: they share states.
     pub fn calls(&self) -> Vec<Call> {
-        let length = |part: &Part| part.conversation.len();
-        let mut calls = vec![call(
-            "what is said, up to the queries",
-            self.header.len() + self.said.len() + length(&self.opening) + length(&self.stark),
-            gas::SAID * self.said.len() as u64
-                + gas::OPENING * length(&self.opening) as u64
-                + gas::STARK * length(&self.stark) as u64,
-        )];
-        for (i, own) in self.plan.program.iter().enumerate() {
-            let name = format!("program of the plan, segment {} of {}", i + 1, self.plan.program.len());
-            let state = 16 * own.given + 4 * (2usize << self.plan.shape.token);
-            calls.push(call(name, state + 20 * own.pages.len() + 200, own.gas));
-        }
-        for (name, part) in [("opening", &self.opening), ("STARK", &self.stark)] {
-            let stages = part.stages.iter().enumerate().map(|(i, own)| {
-                let work = if i < part.trees { gas::ROWS } else { gas::ELEMENTS };
-                call(format!("{name}, stage {i}"), own.len() + STATE, work * own.len() as u64)
-            });
-            calls.extend(stages);
-        }
-        calls
+        let lengths = Lengths {
+            header: self.header.len(),
+            said: self.said.len(),
+            opening: PartLengths::of(&self.opening),
+            stark: PartLengths::of(&self.stark),
+        };
+        calls(&self.plan, &lengths)
     }
+}
+
+impl Plan {
+    /// The calls of a proof that nobody has made yet, of a statement of so many token rows: what [`Packed::calls`] says of it, but
+    /// that queries open as many leaves and nodes as on average. `key` is the one that the plan was made of.
+    ///
+    /// # Errors
+    /// If the key cannot be encoded.
+    pub fn expected_calls(&self, key: &ModelKey, rows: usize) -> Result<Vec<Call>, CodecError> {
+        let activations = CommitmentParams::of_activations(&self.shape, &key.weights);
+        let lengths = Lengths {
+            header: self.header(key)?.len(),
+            said: lengths::said(&self.shape, rows),
+            opening: opening::expected(&opened(key, &self.shape), &[key.weights, activations]),
+            stark: lengths::stark(&self.shape.config.relations()),
+        };
+        Ok(calls(self, &lengths))
+    }
+}
+
+fn calls(plan: &Plan, lengths: &Lengths) -> Vec<Call> {
+    let Lengths {
+        header,
+        said,
+        opening,
+        stark,
+    } = lengths;
+    let mut calls = vec![call(
+        "what is said, up to the queries",
+        header + said + opening.conversation + stark.conversation,
+        gas::SAID * *said as u64 + gas::OPENING * opening.conversation as u64 + gas::STARK * stark.conversation as u64,
+    )];
+    for (i, own) in plan.program.iter().enumerate() {
+        let name = format!("program of the plan, segment {} of {}", i + 1, plan.program.len());
+        let state = 16 * own.given + 4 * (2usize << plan.shape.token);
+        calls.push(call(name, state + 20 * own.pages.len() + 200, own.gas));
+    }
+    for (name, part) in [("opening", opening), ("STARK", stark)] {
+        let stages = part.stages.iter().enumerate().map(|(i, own)| {
+            let work = if i < part.trees { gas::ROWS } else { gas::ELEMENTS };
+            call(format!("{name}, stage {i}"), own + STATE, work * *own as u64)
+        });
+        calls.extend(stages);
+    }
+    calls
 }

@@ -3,11 +3,13 @@
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::labels::{BAND_ROUND, EVALUATION};
-use tessera_verifier::opening::parts::{absorb_claims, parts_of, OpeningPolicy, FIBRE, FOLD_LOG};
-use tessera_verifier::opening::{Claim, OpeningProof};
+use tessera_verifier::opening::parts::{absorb_claims, longest, parts_of, Layout, OpeningPolicy, FIBRE, FOLD_LOG};
+use tessera_verifier::opening::{Claim, CommitmentParams, OpenedColumns, OpeningProof};
 use tessera_verifier::transcript::Transcript;
 
 use super::bytes::{again, Bytes, Part};
+use super::lengths::{self, PartLengths, DIGEST, ELEMENT, NUMBER};
+use crate::average;
 
 /// The most bytes of rows of a stage: others fit beside it.
 const ROWS: usize = 48_000;
@@ -27,6 +29,55 @@ pub fn band_ends(claims: &[Claim<'_>; 2], proof: &OpeningProof, transcript: &mut
         transcript.send(EVALUATION, &own.band_value);
     }
     ends
+}
+
+/// How many rows of so many numbers a stage has, at most.
+const fn rows_of_stage(row: usize) -> usize {
+    let most = ROWS / 4 / row;
+    if most == 0 {
+        1
+    } else {
+        most
+    }
+}
+
+/// The lengths of what [`opening`] makes of a proof of these columns, of commitments of this shape; those of rows, paths and oracles on average.
+pub fn expected(columns: &[OpenedColumns; 2], commitments: &[CommitmentParams; 2]) -> PartLengths {
+    let [weights, _] = commitments;
+    let long = longest(commitments).unwrap_or(*weights);
+    let queries = OpeningPolicy::at_rate(long.log_blowup).queries;
+    let bands: u32 = columns.iter().map(OpenedColumns::log_bands).sum();
+    let folded = long.log_folded();
+    // Fold rounds down to the last message; the values of the bands of both, and two cross values.
+    let rounds = bands + (folded - long.log_final());
+    let oracles: Vec<u32> = long.oracles().collect();
+    let last = ELEMENT << long.log_final();
+    let conversation = lengths::rounds(rounds) + 4 * ELEMENT + DIGEST * oracles.len() + last + 8;
+    let mut stages = Vec::new();
+    for own in commitments {
+        let (row, depth) = (own.columns() * FIBRE, own.log_leaves());
+        let most = rows_of_stage(row);
+        let mut left = average::leaves(queries, depth).round() as usize;
+        while left > 0 {
+            let now = left.min(most);
+            stages.push(NUMBER + NUMBER * row * now);
+            left -= now;
+        }
+        stages.push(NUMBER + lengths::path(queries, depth));
+    }
+    let trees = stages.len();
+    let mut known = long.log_leaves();
+    for variables in oracles {
+        let depth = variables + long.log_blowup - FOLD_LOG;
+        stages.push(lengths::oracle(queries, [known, depth], FOLD_LOG));
+        known = depth;
+    }
+    stages.last_mut().into_iter().for_each(|own| *own += last);
+    PartLengths {
+        conversation,
+        stages,
+        trees,
+    }
 }
 
 /// The proof as contracts are sent it. `columns` are the numbers of columns of both commitments.
@@ -51,7 +102,7 @@ pub fn opening(proof: &OpeningProof, columns: [usize; 2]) -> Part {
     let mut stages = Vec::new();
     for (code, columns) in own.codes.iter().zip(columns) {
         let row = (columns * FIBRE).max(1);
-        for rows in code.rows.values.chunks(row * (ROWS / 4 / row).max(1)) {
+        for rows in code.rows.values.chunks(row * rows_of_stage(row)) {
             let mut bytes = Bytes::default();
             bytes.words([(rows.len() / row) as u32]);
             bytes.numbers(rows);

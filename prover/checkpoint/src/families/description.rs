@@ -1,6 +1,6 @@
 //! What a family is, and what it says of a model.
 
-use tessera_circuits::model::{Activation, MatmulKind, ModelConfig};
+use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, LAYER_KINDS};
 
 use super::place::{Pairs, Parameter, Place};
 use super::reader::Reader;
@@ -45,6 +45,17 @@ pub struct Description {
     pub biases: Vec<MatmulKind>,
     /// What makes the context shorter than that of the checkpoint.
     pub notes: Vec<String>,
+}
+
+impl Description {
+    /// Kinds of matrices whose outputs a proof adds biases to: their own, or those of the norms that they read.
+    pub fn biased(&self) -> Vec<MatmulKind> {
+        let normed = |kind| !matches!(kind, MatmulKind::Embed | MatmulKind::O | MatmulKind::Down);
+        let kinds = LAYER_KINDS.into_iter().chain([MatmulKind::Head]);
+        kinds
+            .filter(|kind| self.biases.contains(kind) || self.norm == Norm::Layer && normed(*kind))
+            .collect()
+    }
 }
 
 /// What the norms of a model do beside multiplying by a gain.

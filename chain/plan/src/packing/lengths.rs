@@ -1,0 +1,98 @@
+//! How many bytes contracts are sent: of a proof, and of one that nobody has made yet.
+
+use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::tables::LOG_ROWS;
+use tessera_circuits::ops::PLACES;
+use tessera_circuits::shape::Shape;
+use tessera_circuits::trees::{depths, lookup_trees, LookupTree};
+use tessera_verifier::policy::{queries, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_LOG_LAST_LAYER};
+use tessera_verifier::public::linear_variables;
+use tessera_verifier::stark::samples;
+
+use super::bytes::Part;
+use crate::average;
+
+/// Bytes of a number, of an element and of a digest.
+pub const NUMBER: usize = 4;
+pub const ELEMENT: usize = 16;
+pub const DIGEST: usize = 32;
+
+/// The bytes of a [`Part`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartLengths {
+    /// Of the conversation.
+    pub conversation: usize,
+    /// Of each stage.
+    pub stages: Vec<usize>,
+    /// How many of them, the first ones, are of trees.
+    pub trees: usize,
+}
+
+impl PartLengths {
+    /// Those of a part.
+    pub fn of(part: &Part) -> Self {
+        Self {
+            conversation: part.conversation.len(),
+            stages: part.stages.iter().map(Vec::len).collect(),
+            trees: part.trees,
+        }
+    }
+}
+
+/// Rounds of sumchecks.
+pub const fn rounds(number: u32) -> usize {
+    2 * ELEMENT * number as usize
+}
+
+/// The path of random leaves of a tree of `2^depth`, on average.
+pub fn path(queries: usize, depth: u32) -> usize {
+    DIGEST * average::path(queries, depth).round() as usize
+}
+
+/// An oracle, or a layer, of which each leaf has `2^fold` values: those that do not follow from the one before, and the path. The
+/// leaves are those of a tree of `2^depth`, and the positions known before are in one of `2^known`.
+pub fn oracle(queries: usize, [known, depth]: [u32; 2], fold: u32) -> usize {
+    let [known, own] = [known, depth].map(|depth| average::leaves(queries, depth));
+    let values = f64::from(fold).exp2() * own - known;
+    2 * NUMBER + ELEMENT * values.round() as usize + path(queries, depth)
+}
+
+/// What is said of a statement of so many token rows, up to the opening.
+pub fn said(shape: &Shape, rows: usize) -> usize {
+    // Two lengths and a zero, the context, prompt and output; both roots, the logits and the work.
+    let statement = 3 * NUMBER + DIGEST + NUMBER * (rows + 1);
+    let roots = 2 * DIGEST + NUMBER * shape.outputs + 8;
+    let logs: Vec<u32> = lookup_trees(shape).iter().map(LookupTree::log_leaves).collect();
+    let layers = depths(&logs)
+        .into_iter()
+        .map(|depth| (0..depth).map(rounds).sum::<usize>());
+    // The root of every tree, and its children in each layer.
+    let trees = logs.iter().map(|log| (2 + 4 * *log as usize) * ELEMENT);
+    // The claim and the operands of the matrix products, the value of the linear claims.
+    let sumchecks = rounds(shape.product_variables()) + rounds(linear_variables(shape) as u32);
+    statement + roots + layers.chain(trees).sum::<usize>() + sumchecks + ELEMENT * (2 + 2 * PLACES)
+}
+
+/// The STARK of a model with these relations.
+pub fn stark(relations: &[Relation]) -> PartLengths {
+    let (trees, queries) = (samples(relations), queries(STARK_LOG_BLOWUP));
+    let sampled: usize = trees.iter().flatten().sum();
+    let layers = (LOG_ROWS - STARK_LOG_LAST_LAYER) / STARK_FOLD_STEP;
+    let last = ELEMENT << STARK_LOG_LAST_LAYER;
+    let depth = LOG_ROWS + STARK_LOG_BLOWUP;
+    let rows = average::leaves(queries, depth).round() as usize;
+    let rows = trees
+        .iter()
+        .map(|columns| 2 * NUMBER + NUMBER * columns.len() * rows + path(queries, depth));
+    let layer = |i: u32| {
+        let known = depth - i * STARK_FOLD_STEP;
+        oracle(queries, [known, known - STARK_FOLD_STEP], STARK_FOLD_STEP)
+    };
+    let mut stages: Vec<usize> = rows.chain((0..layers).map(layer)).collect();
+    stages.last_mut().into_iter().for_each(|own| *own += last);
+    PartLengths {
+        conversation: ELEMENT + 2 * DIGEST + ELEMENT * sampled + DIGEST * layers as usize + last + 8,
+        stages,
+        trees: trees.len(),
+    }
+}
