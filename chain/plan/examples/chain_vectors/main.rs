@@ -3,6 +3,7 @@
 
 mod before;
 mod calldata;
+mod forests;
 mod opening;
 mod plans;
 mod tables;
@@ -373,6 +374,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     draws(&mut random);
     transcripts(&mut random);
     opening::trees(&mut random);
+    forests::forests(&mut random);
     evaluations(&mut random);
     opening::rows(&mut random);
     opening::oracles(&mut random);
