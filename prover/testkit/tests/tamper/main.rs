@@ -168,10 +168,10 @@ fn a_field_without_a_row_is_found() {
             ],
         ),
         (
-            "chunks[1].opening.codes[0].band_value",
+            "chunks[1].matmuls.claim",
             &[
-                "Change of chunks[1].opening.codes[0].band_value",
-                "Modulus of chunks[1].opening.codes[0].band_value",
+                "Change of chunks[1].matmuls.claim",
+                "Modulus of chunks[1].matmuls.claim",
             ],
         ),
         (
