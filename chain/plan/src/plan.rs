@@ -37,8 +37,8 @@ pub enum NoPlan {
     /// The model [has no plans](has_plans).
     #[error("there is no plan of such a model: contracts verify no encoders, no capped scores and no norms of sums")]
     Model,
-    /// The leading rows of the model are those of one token.
-    #[error("there is no plan of such a model: its leading rows are those of one token")]
+    /// The model treats rows of one token as leading rows, which contracts do not check.
+    #[error("contracts verify no such model, because it treats rows of one token as leading rows")]
     LeadingToken,
     /// The prompt or the output has no token, or the model's context is shorter.
     #[error("there is no plan of such lengths: prompt and output have at least a token each, and the context has room for both")]
@@ -72,7 +72,7 @@ impl Plan {
     /// The same with segments of another size: it is another plan, whose facts nobody asks for. For tests.
     ///
     /// # Errors
-    /// Those of [`Plan::new`].
+    /// The same errors as [`Plan::new`].
     pub fn within(key: &ModelKey, token_log: u32, outputs: usize, budget: Budget) -> Result<Self, NoPlan> {
         if !has_plans(&key.config) {
             return Err(NoPlan::Model);

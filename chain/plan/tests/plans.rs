@@ -219,7 +219,7 @@ fn only_accepted_proofs_in_one_piece_and_without_clipped_values_are_packed() {
     ));
 }
 
-/// What the calls take follows from the shape, but for what the queries of a proof open: of that the average is known.
+/// The shape decides what the calls take, except that queries choose which leaves are opened: there the prediction is an average.
 #[test]
 fn calls_are_known_before_there_is_a_proof() {
     for (config, prompt, outputs) in [(odd_config(), 4, 3), (plain_config(), 9, 1), (ragged_config(), 1, 16)] {

@@ -163,7 +163,7 @@ impl LayerParams {
         [&self.attention.post_norm, &self.mlp.post_norm].into_iter().flatten()
     }
 
-    /// The same norms, to change them.
+    /// The same norms, for a caller that changes them.
     pub fn post_norms_mut(&mut self) -> impl Iterator<Item = &mut PostNorm> {
         let norms = [&mut self.attention.post_norm, &mut self.mlp.post_norm];
         norms.into_iter().flatten()

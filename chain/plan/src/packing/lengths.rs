@@ -20,16 +20,16 @@ pub const DIGEST: usize = 32;
 /// The bytes of a [`Part`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartLengths {
-    /// Of the conversation.
+    /// Bytes of the conversation.
     pub conversation: usize,
-    /// Of each stage.
+    /// Bytes of each stage.
     pub stages: Vec<usize>,
     /// How many of them, the first ones, are of trees.
     pub trees: usize,
 }
 
 impl PartLengths {
-    /// Those of a part.
+    /// Counts the bytes of a part.
     pub fn of(part: &Part) -> Self {
         Self {
             conversation: part.conversation.len(),
@@ -49,15 +49,15 @@ pub fn path(queries: usize, depth: u32) -> usize {
     DIGEST * average::path(queries, depth).round() as usize
 }
 
-/// An oracle, or a layer, of which each leaf has `2^fold` values: those that do not follow from the one before, and the path. The
-/// leaves are those of a tree of `2^depth`, and the positions known before are in one of `2^known`.
+/// Bytes of an oracle, or of a layer of the STARK, with `2^fold` values in each leaf: the values that do not follow from the oracle before
+/// it, and the path. `known` and `depth` are the depths of the trees that hold the positions before it and its own leaves.
 pub fn oracle(queries: usize, [known, depth]: [u32; 2], fold: u32) -> usize {
     let [known, own] = [known, depth].map(|depth| average::leaves(queries, depth));
     let values = f64::from(fold).exp2() * own - known;
     2 * NUMBER + ELEMENT * values.round() as usize + path(queries, depth)
 }
 
-/// What is said of a statement of so many token rows, up to the opening.
+/// Bytes that a sender of a statement of so many token rows sends before the opening.
 pub fn said(shape: &Shape, rows: usize) -> usize {
     // Two lengths and a zero, the context, prompt and output; both roots, the logits and the work.
     let statement = 3 * NUMBER + DIGEST + NUMBER * (rows + 1);

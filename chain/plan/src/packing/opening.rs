@@ -41,7 +41,8 @@ const fn rows_of_stage(row: usize) -> usize {
     }
 }
 
-/// The lengths of what [`opening`] makes of a proof of these columns, of commitments of this shape; those of rows, paths and oracles on average.
+/// Predicts the bytes that [`opening`] makes of a proof of these columns and commitments. Queries decide how long rows, paths and oracles are,
+/// so these lengths are averages.
 pub fn expected(columns: &[OpenedColumns; 2], commitments: &[CommitmentParams; 2]) -> PartLengths {
     let [weights, _] = commitments;
     let long = longest(commitments).unwrap_or(*weights);
