@@ -4,6 +4,7 @@ pragma solidity 0.8.37;
 import {Field} from "./Field.sol";
 import {Lookups} from "./Lookups.sol";
 import {Multilinear} from "./Multilinear.sol";
+import {Opening} from "./Opening.sol";
 import {Sumcheck} from "./Sumcheck.sol";
 import {Transcript} from "./Transcript.sol";
 
@@ -62,8 +63,8 @@ library Conversation {
     }
 
     /// In calldata: numbers of prompt ids, output ids and clipped values, four bytes each; the context, or 0; and these (five words each clipped value);
-    /// the roots of activations and multiplicities; a logit for each output id; the nonce of the work before the lookups; then trees of lookups, sum and rounds of the products, their
-    /// operands, value and rounds of the linear claims. Returns where it ends.
+    /// the roots of activations and multiplicities; a logit for each output id; the nonce of the work before the lookups; then trees of lookups, the nonce before the random point, sum and rounds of the products, their
+    /// operands, value and rounds of the linear claims, and the nonce before their last challenge. Returns where it ends.
     function run(Transcript.State memory t, Shape memory shape, uint256 place)
         internal
         pure
@@ -71,12 +72,15 @@ library Conversation {
     {
         place = statement(t, shape, end, place);
         place = lookups(t, shape, end, place);
+        t.work(uint256(bytes32("points work")), 11, Transcript.CHALLENGE_WORK, place);
         end.points = t.challenges(uint256(bytes32("points")), 6, shape.coordinates);
-        place = products(t, shape, end, place);
+        place = products(t, shape, end, place + 8);
         end.chi = t.challenge(uint256(bytes32("claims")), 6);
         end.claimed = word(place) >> 128;
-        (end.linear, end.value) = Sumcheck.batch(t, uint256(bytes32("claims")), 6, place, shape.linear);
-        return (end, place + 16 + 32 * shape.linear);
+        uint256 last = place + 16 + 32 * shape.linear;
+        Sumcheck.Work memory work = Sumcheck.Work(uint256(bytes32("claims work")), 11, shape.linear - 1, shape.linear, last);
+        (end.linear, end.value) = Sumcheck.batch(t, uint256(bytes32("claims")), 6, place, shape.linear, work);
+        return (end, last + 8);
     }
 
     function word(uint256 place) private pure returns (uint256 value) {
@@ -121,18 +125,18 @@ library Conversation {
     /// Protocol, parameters and model.
     function parameters(Transcript.State memory t, Shape memory shape) private pure {
         t.label(uint256(bytes32("tessera/12/keccak")), 17, 0);
-        t.label(uint256(bytes32("parameters")), 10, 11);
-        // Of the STARK 3, 97, 20, 3, 7; of the opening queries, 20 bits of work and the rate; at the end the work before the lookups.
+        t.label(uint256(bytes32("parameters")), 10, 13);
+        // Of the STARK 3, 97, 20, 3, 7; of the opening queries, 20 bits of work and the rate; at the end the work before the lookups and
+        // before other challenges, and the number of folds with work.
         uint256 first = (3 << 224) | (97 << 192) | (20 << 160) | (3 << 128) | (7 << 96) | (shape.queries << 64) | (20 << 32);
-        t.mixWords(first | shape.blowup, (shape.log << 224) | (shape.units << 192) | (LOOKUP_WORK << 160), 44);
+        uint256 second = (shape.log << 224) | (shape.units << 192) | (LOOKUP_WORK << 160);
+        t.mixWords(first | shape.blowup, second | (Transcript.CHALLENGE_WORK << 128) | (Opening.WORKED_FOLDS << 96), 52);
         t.root(uint256(bytes32("model")), 5, shape.model);
     }
 
     /// All trees, and what they add up to.
     function lookups(Transcript.State memory t, Shape memory shape, End memory end, uint256 place) private pure returns (uint256) {
-        uint256 nonce = word(place) >> 192;
-        require(t.worked(LOOKUP_WORK, nonce), "lookups: work");
-        t.nonce(uint256(bytes32("lookup work")), 11, nonce);
+        t.work(uint256(bytes32("lookup work")), 11, LOOKUP_WORK, place);
         place += 8;
         t.words(uint256(bytes32("lookups")), 7, place, 0);
         for (uint256 i = 0; i < 4; i++) (end.relations[2 * i], end.relations[2 * i + 1]) = t.drawPair();
@@ -150,7 +154,8 @@ library Conversation {
         }
         end.accumulators = word(place) >> 128;
         uint256 claim;
-        (end.products, claim) = Sumcheck.batch(t, uint256(bytes32("matmuls")), 7, place, rounds);
+        Sumcheck.Work memory none;
+        (end.products, claim) = Sumcheck.batch(t, uint256(bytes32("matmuls")), 7, place, rounds, none);
         place += 16 + 32 * rounds;
         uint256[] memory operands = Multilinear.read(place, 2 * PRODUCTS);
         for (uint256 f = 0; f < PRODUCTS; f++) {

@@ -30,6 +30,8 @@ library Opening {
     uint256 private constant TILE = 12;
     uint256 private constant FINAL = 8;
     uint256 private constant FOLDS = 3;
+    /// The first folds of the sum, whose challenges are drawn after a proof of work.
+    uint256 internal constant WORKED_FOLDS = 4;
 
     /// log2 of the inverse rate, number of queries, bits of work.
     struct Policy {
@@ -84,8 +86,9 @@ library Opening {
         uint256 message;
     }
 
-    /// The conversation, with the messages in calldata: rounds and value of both band sumchecks, the cross values, the folds
-    /// with the roots of oracles where they are due, the last message, the nonce. Returns where it ends.
+    /// The conversation, with the messages in calldata: rounds of both band sumchecks with the nonces before the challenges that weigh
+    /// columns, and their values; the cross values and a nonce; the folds, with the roots of oracles where they are due before them and the
+    /// nonces of the first ones behind them; the last message, the nonce before the queries. Returns where it ends.
     function begin(Transcript.State memory t, Policy memory policy, Code[2] memory codes, uint256 place)
         internal
         pure
@@ -129,8 +132,11 @@ library Opening {
         uint256 columnLog = logUp(columns);
         uint256 rounds = columnLog + inColumn - code.band;
         require(code.point.length == TILE + code.band, "opening: claim");
-        (end.rho, end.claim) = Sumcheck.rounds(t, labels("opening band round", 18, "opening band challenge", 22), code.value, place, rounds);
-        place += 32 * rounds;
+        Sumcheck.Work memory work =
+            Sumcheck.Work(uint256(bytes32("opening column work")), 19, 0, columnLog, place + 32 * rounds);
+        uint256[4] memory names = labels("opening band round", 18, "opening band challenge", 22);
+        (end.rho, end.claim) = Sumcheck.rounds(t, names, code.value, place, rounds, work);
+        place = work.place + 8 * columnLog;
         t.message(uint256(bytes32("opening evaluation")), 18, place, 1);
         end.value = element(place);
         uint256[] memory eq = Multilinear.eqTable(end.rho, 0, columnLog);
@@ -162,6 +168,7 @@ library Opening {
         returns (Sum memory sum, uint256)
     {
         t.message(uint256(bytes32("opening cross values")), 20, place, 2);
+        t.work(uint256(bytes32("opening sum work")), 16, Transcript.CHALLENGE_WORK, place + 32);
         sum.iota = t.challenge(uint256(bytes32("opening sum")), 11);
         sum.theta = t.challenge(uint256(bytes32("opening points")), 14);
         uint256 first = Field.add(ends[0].value, Field.mul(sum.iota, element(place)));
@@ -172,7 +179,7 @@ library Opening {
             sum.points[k] = new uint256[](variables);
             for (uint256 i = 0; i < ends[k].point.length; i++) sum.points[k][i] = ends[k].point[i];
         }
-        return (sum, place + 32);
+        return (sum, place + 40);
     }
 
     /// The folding sumcheck, the roots of the oracles, and the last message.
@@ -184,14 +191,17 @@ library Opening {
         q.roots = new uint256[](count / FOLDS);
         q.challenges = new uint256[](count);
         uint256[4] memory names = labels("opening fold round", 18, "opening fold challenge", 22);
+        Sumcheck.Work memory work = Sumcheck.Work(uint256(bytes32("opening fold work")), 17, 0, WORKED_FOLDS, 0);
         uint256[2] memory bound = [Field.ONE, sum.theta];
         for (uint256 i = 0; i < count; i++) {
             if (i % FOLDS == 0) {
                 q.roots[i / FOLDS] = oracle(t, place);
                 place += 32;
             }
-            (sum.claim, q.challenges[i]) = Sumcheck.round(t, names, sum.claim, place);
-            place += 32;
+            // The nonce of a fold is behind it.
+            work.place = place + 32 - 8 * i;
+            (sum.claim, q.challenges[i]) = Sumcheck.round(t, names, sum.claim, place, work, i);
+            place += i < WORKED_FOLDS ? 40 : 32;
             // The challenges have bound the last coordinates, from the last one on.
             for (uint256 k = 0; k < 2; k++) {
                 bound[k] = Field.mul(bound[k], Multilinear.eq1(q.challenges[i], sum.points[k][variables - 1 - i]));
@@ -248,12 +258,7 @@ library Opening {
 
     /// Proof of work, and the positions.
     function work(Transcript.State memory t, Policy memory policy, Queries memory q, uint256 place) private pure returns (uint256) {
-        uint256 nonce;
-        assembly ("memory-safe") {
-            nonce := shr(192, calldataload(place))
-        }
-        require(t.worked(policy.work, nonce), "opening: work");
-        t.nonce(uint256(bytes32("opening work")), 12, nonce);
+        t.work(uint256(bytes32("opening work")), 12, policy.work, place);
         q.positions = t.positions(uint256(bytes32("opening queries")), 15, policy.queries, q.log);
         Folding.ascend(q.positions);
         return place + 8;

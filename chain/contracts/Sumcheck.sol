@@ -18,12 +18,25 @@ library Sumcheck {
         return Field.add(s0, Field.mul(r, inner));
     }
 
-    /// A round in calldata: the values at 0 and 2. Returns the next claim and the challenge.
-    function round(Transcript.State memory t, uint256[4] memory labels, uint256 claim, uint256 offset)
-        internal
-        pure
-        returns (uint256, uint256 r)
-    {
+    /// The rounds, from one to before another, whose challenges are drawn after a proof of work: the label of the nonces, and where they
+    /// are, eight bytes each. Of no round if all is zero.
+    struct Work {
+        uint256 name;
+        uint256 length;
+        uint256 first;
+        uint256 end;
+        uint256 place;
+    }
+
+    /// Round `i` in calldata: the values at 0 and 2. Returns the next claim and the challenge.
+    function round(
+        Transcript.State memory t,
+        uint256[4] memory labels,
+        uint256 claim,
+        uint256 offset,
+        Work memory work,
+        uint256 i
+    ) internal pure returns (uint256, uint256 r) {
         uint256 both;
         assembly ("memory-safe") {
             both := calldataload(offset)
@@ -32,6 +45,9 @@ library Sumcheck {
         uint256 s2 = both & 0xffffffffffffffffffffffffffffffff;
         require(Field.canonical(s0) && Field.canonical(s2), "element");
         t.message(labels[0], labels[1], offset, 2);
+        if (work.first <= i && i < work.end) {
+            t.work(work.name, work.length, Transcript.CHALLENGE_WORK, work.place + 8 * (i - work.first));
+        }
         r = t.challenge(labels[2], labels[3]);
         return (next(claim, s0, s2, r), r);
     }
@@ -43,22 +59,26 @@ library Sumcheck {
         uint256[4] memory labels,
         uint256 claim,
         uint256 offset,
-        uint256 count
+        uint256 count,
+        Work memory work
     ) internal pure returns (uint256[] memory point, uint256) {
         point = new uint256[](count);
         for (uint256 i = 0; i < count; i++) {
-            (claim, point[i]) = round(t, labels, claim, offset);
+            (claim, point[i]) = round(t, labels, claim, offset, work, i);
             offset += 32;
         }
         return (point, claim);
     }
 
     /// A batch with its claim in calldata, the rounds behind it: the sumchecks of products and of linear claims.
-    function batch(Transcript.State memory t, uint256 name, uint256 length, uint256 offset, uint256 variables)
-        internal
-        pure
-        returns (uint256[] memory point, uint256 claim)
-    {
+    function batch(
+        Transcript.State memory t,
+        uint256 name,
+        uint256 length,
+        uint256 offset,
+        uint256 variables,
+        Work memory work
+    ) internal pure returns (uint256[] memory point, uint256 claim) {
         assembly ("memory-safe") {
             claim := shr(128, calldataload(offset))
         }
@@ -67,6 +87,6 @@ library Sumcheck {
         t.mixWord(variables << 224, 8);
         t.message(name, length, offset, 1);
         uint256[4] memory labels = [name, length, name, length];
-        return rounds(t, labels, claim, offset + 16, variables);
+        return rounds(t, labels, claim, offset + 16, variables, work);
     }
 }

@@ -185,6 +185,19 @@ library Transcript {
         }
     }
 
+    /// Bits of work before each challenge that has as many bad values as a code has points.
+    uint256 internal constant CHALLENGE_WORK = 8;
+
+    /// A proof of work over everything absorbed, with the nonce in calldata, which is absorbed under a label.
+    function work(State memory t, uint256 name, uint256 length, uint256 bits, uint256 place) internal pure {
+        uint256 found;
+        assembly ("memory-safe") {
+            found := shr(192, calldataload(place))
+        }
+        require(worked(t, bits, found), "work");
+        nonce(t, name, length, found);
+    }
+
     /// Whether a nonce has so many bits of work over everything absorbed.
     function worked(State memory t, uint256 bits, uint256 found) internal pure returns (bool ok) {
         assembly ("memory-safe") {

@@ -161,7 +161,8 @@ contract Harness {
             offset := add(data.offset, 66)
         }
         used = gasleft();
-        (uint256[] memory point, uint256 claim) = Sumcheck.batch(t, name, length, offset, variables);
+        Sumcheck.Work memory none;
+        (uint256[] memory point, uint256 claim) = Sumcheck.batch(t, name, length, offset, variables, none);
         used -= gasleft();
         for (uint256 i = 0; i < variables; i++) out = abi.encodePacked(out, uint128(point[i]));
         out = abi.encodePacked(out, uint128(claim), t.digest);

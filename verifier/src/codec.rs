@@ -63,9 +63,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 14,
-            Self::ProofInContext => 15,
-            Self::Chunk => 12,
+            Self::Proof => 16,
+            Self::ProofInContext => 17,
+            Self::Chunk => 13,
             Self::Key => 9,
         }
     }

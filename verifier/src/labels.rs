@@ -2,7 +2,8 @@
 //! public is absorbed before it ([`crate::verify::open_transcript`]), and what is claimed of commitments before their opening
 //! ([`crate::opening::verify`]).
 
-use crate::message::Exchange;
+use crate::message::{Exchange, Work};
+use crate::policy::{CHALLENGE_GRIND_BITS, LOOKUP_GRIND_BITS};
 
 /// Root of the activations.
 pub const ACTIVATIONS: &str = "activations";
@@ -11,7 +12,10 @@ pub const OUTPUT_LOGITS: &str = "output logits";
 /// Values that did not fit: the one message whose length depends on activations.
 pub const CLIPPED_VALUES: &str = "clipped values";
 /// Proof of work before the challenges of the lookups.
-pub const LOOKUP_GRIND: &str = "lookup work";
+pub const LOOKUP_WORK: Work = Work {
+    label: "lookup work",
+    bits: LOOKUP_GRIND_BITS,
+};
 
 /// Of every tree of a group its sum, and its denominator.
 pub const LOOKUP_SUM: &str = "lookup sum";
@@ -22,6 +26,8 @@ pub const LOOKUP_ROUND: Exchange = Exchange("lookup round", "lookup round");
 /// The values of both children of every tree, and the coordinate that chooses between them.
 pub const LOOKUP_CHILDREN: Exchange = Exchange("lookup children", "lookup children");
 
+/// Proof of work before the random point: its last coordinate of outputs is the first fold of the weights.
+pub const POINTS_WORK: Work = before("points work");
 /// The random point with its scalars.
 pub const POINTS: &str = "points";
 /// The sumcheck of the matmuls.
@@ -32,23 +38,39 @@ pub const OPERANDS: &str = "operands";
 pub const FAMILIES: &str = "weight families";
 /// The challenge of the linear claims, and their sumcheck.
 pub const CLAIMS: &str = "claims";
+/// Proof of work before the last challenge of the linear claims, which is the first fold of the activations.
+pub const CLAIMS_WORK: Work = before("claims work");
 
 /// A round of a band sumcheck.
 pub const BAND_ROUND: Exchange = Exchange("opening band round", "opening band challenge");
+/// The label of the proof of work before each challenge that weighs columns.
+pub const COLUMN_WORK: &str = "opening column work";
 /// The evaluation that it ends at.
 pub const EVALUATION: &str = "opening evaluation";
 /// The values of every combined column at the points of the other claims.
 pub const CROSS_VALUES: &str = "opening cross values";
+/// The label of the proof of work before both challenges that follow.
+pub const SUM_WORK: &str = "opening sum work";
 /// The challenge that adds the columns, and the one that adds the claims on their sum.
 pub const SUM: [&str; 2] = ["opening sum", "opening points"];
 /// Root of a folded oracle.
 pub const ORACLE: &str = "opening oracle";
 /// A fold.
 pub const FOLD_ROUND: Exchange = Exchange("opening fold round", "opening fold challenge");
+/// The label of the proof of work before each of the first folds of the sum.
+pub const FOLD_WORK: &str = "opening fold work";
 /// The last folded message.
 pub const FINAL_MESSAGE: &str = "opening final message";
-/// Proof of work before the queries.
-pub const OPENING_GRIND: &str = "opening work";
+/// The label of the proof of work before the queries.
+pub const QUERY_WORK: &str = "opening work";
 
 /// What the entries of the tables add up to.
 pub const CLAIMED_SUM: &str = "claimed sum";
+
+/// The proof of work before a challenge that has as many bad values as a code has points.
+const fn before(label: &'static str) -> Work {
+    Work {
+        label,
+        bits: CHALLENGE_GRIND_BITS,
+    }
+}

@@ -120,11 +120,12 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
         .iter()
         .map(|relation| degree(relation.values()) << tables::LOG_ROWS);
     let entries = entries.sum::<usize>() as f64;
-    terms.push(Term {
-        name: "LogUp".to_owned(),
-        formula: format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K| x 2^-{LOOKUP_GRIND_BITS}"),
-        bits: FIELD_BITS - (fractions + 2.0 * entries).log2() + f64::from(LOOKUP_GRIND_BITS),
-    });
+    terms.push(Term::worked(
+        "LogUp",
+        format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K|"),
+        fractions + 2.0 * entries,
+        LOOKUP_GRIND_BITS,
+    ));
     // For each layer of 2^k nodes of `m` trees of a group a combination of 2 m claims, k rounds of degree 2, and a line.
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let depths = depths(&logs);

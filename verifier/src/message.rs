@@ -124,6 +124,27 @@ impl<'a, T: Serialize + ?Sized> Unread<'a, T> {
 /// of the STARK, of which stwo absorbs what it reads.
 pub trait Bound {}
 
+/// A proof of work before a challenge: the label of its nonce, and how many bits it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The label of the nonce.
+    pub label: &'static str,
+    /// Bits, at most 32.
+    pub bits: u32,
+}
+
+/// A nonce without the work that is asked for.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+#[error("{}: the nonce {nonce} does not have {} bits", work.label, work.bits)]
+pub struct NoWork {
+    /// What is asked for.
+    pub work: Work,
+    /// What the proof has.
+    pub nonce: u64,
+    /// The digest that the work is over.
+    pub over: Digest,
+}
+
 /// What can be sent: how it is absorbed.
 pub trait Message {
     /// Absorbs it.
@@ -212,16 +233,11 @@ impl Transcript {
         Ok(message)
     }
 
-    /// The nonce of a proof of work over everything absorbed so far. One that does not have `bits` bits is an error.
-    pub fn receive_grind<E>(
-        &mut self,
-        label: &'static str,
-        bits: u32,
-        nonce: Unread<'_, u64>,
-        wrong: impl FnOnce(u64) -> E,
-    ) -> Result<(), E> {
-        let done = self.grind(label, bits, *nonce.0);
-        done.then_some(()).ok_or_else(|| wrong(*nonce.0))
+    /// The nonce of a proof of work over everything absorbed so far.
+    pub fn receive_work(&mut self, work: Work, nonce: Unread<'_, u64>) -> Result<(), NoWork> {
+        let (nonce, over) = (*nonce.0, *self.channel().digest());
+        let done = self.work(work, nonce);
+        done.then_some(()).ok_or(NoWork { work, nonce, over })
     }
 }
 

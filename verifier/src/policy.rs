@@ -5,9 +5,9 @@ use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 
 /// Verification refuses statements whose ledger falls below this.
-pub const MIN_BITS: f64 = 90.0;
+pub const MIN_BITS: f64 = 93.5;
 /// What every shipped parameter set must reach for the statements it is meant for.
-pub const TARGET_BITS: f64 = 96.0;
+pub const TARGET_BITS: f64 = 97.8;
 
 /// log2 of the inverse rate of the STARK's code.
 pub const STARK_LOG_BLOWUP: u32 = 3;
@@ -17,19 +17,24 @@ pub const STARK_WORK_BITS: u32 = 20;
 pub const STARK_FOLD_STEP: u32 = 3;
 /// log2 of the degree bound of the last FRI layer: three layers fold the tables to it.
 pub const STARK_LOG_LAST_LAYER: u32 = 7;
-/// The most columns that a code of activations has, as far as [`MAX_CODE_LOG`] allows.
+/// The most columns that a code of activations has, as far as [`MAX_CODE_LOG`] and the length of the weights' code allow.
 pub const ACTIVATION_COLUMNS: usize = 64;
 /// Activations get messages longer than that needs, down to so many columns, as long as these are no longer than those of the
 /// weights and than `2^SHORT_MESSAGE_LOG`: proofs get smaller, and encoding takes little memory still.
 pub const FEW_COLUMNS: usize = 16;
 /// See [`FEW_COLUMNS`].
 pub const SHORT_MESSAGE_LOG: u32 = 18;
-/// log2 of the longest code of activations: errors grow with its length.
+/// log2 of the longest code of activations that is longer than the code of the weights.
 pub const MAX_CODE_LOG: u32 = 22;
 /// Bits of security that the queries, of the STARK and of openings, have without the proof of work before them.
 pub const QUERY_BITS: f64 = 80.0;
 /// Proof of work before the challenges of the lookups: of all errors that grow with the statement, theirs grows the most.
 pub const LOOKUP_GRIND_BITS: u32 = 12;
+/// Proof of work before each challenge that has as many bad values as a code has points: first folds, weights of columns, sums of
+/// columns, and the first [`WORKED_FOLDS`] folds of the sum.
+pub const CHALLENGE_GRIND_BITS: u32 = 8;
+/// Folds of the sum with a proof of work. All others together have as many bad values as the last of these.
+pub const WORKED_FOLDS: usize = 4;
 /// Proof of work before the queries of an opening.
 pub const OPENING_GRIND_BITS: u32 = 20;
 
@@ -53,10 +58,11 @@ pub fn stark_config() -> PcsConfig {
     }
 }
 
-/// All parameters as words, absorbed by the transcript first: of the STARK, of the opening ([`words`]), of the lookups.
+/// All parameters as words, absorbed by the transcript first: of the STARK, of the opening ([`words`]), of the lookups, of other
+/// challenges.
 ///
 /// [`words`]: crate::opening::CommitmentParams::words
-pub const fn parameter_words(opening: [u32; 5]) -> [u32; 11] {
+pub const fn parameter_words(opening: [u32; 5]) -> [u32; 13] {
     let [opening_queries, grind_bits, log_blowup, log_message, units] = opening;
     [
         STARK_LOG_BLOWUP,
@@ -70,5 +76,7 @@ pub const fn parameter_words(opening: [u32; 5]) -> [u32; 11] {
         log_message,
         units,
         LOOKUP_GRIND_BITS,
+        CHALLENGE_GRIND_BITS,
+        WORKED_FOLDS as u32,
     ]
 }

@@ -47,10 +47,14 @@ pub struct ChunkProof {
     pub lookup_work: u64,
     /// The sums of all lookups (section 8.5), group by group.
     pub lookups: Vec<GroupProof>,
+    /// The nonce of the proof of work before the random point.
+    pub points_work: u64,
     /// The matmuls (sections 5 and 6): injected into the aggregator, never recomputed.
     pub matmuls: MatmulProof,
     /// One batched sumcheck for all linear claims (section 7).
     pub linear: SumcheckProof,
+    /// The nonce of the proof of work before its last challenge.
+    pub linear_work: u64,
     /// Opening of weights and activations (section 10).
     pub opening: OpeningProof,
     /// What the entries of the tables add up to (section 8.5).

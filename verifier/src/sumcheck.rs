@@ -18,7 +18,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use thiserror::Error;
 
-use crate::message::{Exchange, NotCanonical, Unread};
+use crate::message::{Exchange, NoWork, NotCanonical, Unread, Work};
 use crate::transcript::Transcript;
 
 /// `2^-1` in the base field.
@@ -75,6 +75,24 @@ impl SumcheckClaim {
         Ok(())
     }
 
+    /// Receives a round of a polynomial that [`round_value`] evaluates. Its challenge may be drawn after a proof of work, with this nonce.
+    pub fn worked_round<E: From<NotCanonical> + From<NoWork>>(
+        &mut self,
+        labels: Exchange,
+        said: Unread<'_, Round>,
+        work: Option<(Work, Unread<'_, u64>)>,
+        transcript: &mut Transcript,
+    ) -> Result<(), E> {
+        let message = *transcript.receive(labels.0, said)?;
+        if let Some((work, nonce)) = work {
+            transcript.receive_work(work, nonce)?;
+        }
+        let r = transcript.challenge(labels.1);
+        self.value = round_value(self.value, message, r);
+        self.point.push(r);
+        Ok(())
+    }
+
     /// Receives all rounds, of polynomials that [`round_value`] evaluates.
     pub fn rounds(
         mut self,
@@ -106,6 +124,8 @@ pub enum SumcheckError {
     Rounds { label: String, got: usize, expected: usize },
     #[error(transparent)]
     NotCanonical(#[from] NotCanonical),
+    #[error(transparent)]
+    Work(#[from] NoWork),
 }
 
 /// Absorbs how many variables a batch has. Both sides call it first.
@@ -145,17 +165,24 @@ pub fn instance_factor(variables: usize, instance_variables: usize) -> BaseField
     BaseField::from_u32_unchecked(1 << exponent)
 }
 
-/// Verifies a batch over `variables` variables whose values add up to `claim`; the returned claim must be
-/// discharged by the caller (see the module documentation).
+/// Verifies a batch over `variables` variables whose values add up to `claim`; its last challenge may be drawn after a proof of work. The
+/// returned claim must be discharged by the caller (see the module documentation).
 pub fn verify(
     label: &'static str,
     claim: SecureField,
     variables: usize,
     proof: Unread<'_, SumcheckProof>,
+    last: Option<(Work, Unread<'_, u64>)>,
     transcript: &mut Transcript,
 ) -> Result<SumcheckClaim, SumcheckError> {
     open_batch(label, claim, variables, transcript);
-    verify_rounds(label, claim, variables, proof, transcript)
+    let rounds = rounds(label, variables, proof)?;
+    let mut end = SumcheckClaim::new(claim);
+    for (round, said) in (1..).zip(rounds.each()) {
+        let work = last.filter(|_| round == variables);
+        end.worked_round::<SumcheckError>(rounds_of(label), said, work, transcript)?;
+    }
+    Ok(end)
 }
 
 /// As [`verify`], of a claim that is the prover's, and is returned.
@@ -168,24 +195,23 @@ pub fn verify_said(
 ) -> Result<(SecureField, SumcheckClaim), SumcheckError> {
     begin(label, variables, transcript);
     let claim = *transcript.receive(label, claim)?;
-    Ok((claim, verify_rounds(label, claim, variables, proof, transcript)?))
+    let rounds = rounds(label, variables, proof)?;
+    let end = SumcheckClaim::new(claim).rounds(rounds_of(label), rounds, transcript)?;
+    Ok((claim, end))
 }
 
-fn verify_rounds(
+/// As many rounds as there are variables.
+fn rounds<'a>(
     label: &'static str,
-    claim: SecureField,
     variables: usize,
-    proof: Unread<'_, SumcheckProof>,
-    transcript: &mut Transcript,
-) -> Result<SumcheckClaim, SumcheckError> {
-    let rounds = proof
-        .part(|p| &p.rounds)
-        .exactly(variables, |got| SumcheckError::Rounds {
-            label: label.to_owned(),
-            got,
-            expected: variables,
-        })?;
-    Ok(SumcheckClaim::new(claim).rounds(rounds_of(label), rounds, transcript)?)
+    proof: Unread<'a, SumcheckProof>,
+) -> Result<Unread<'a, [Round]>, SumcheckError> {
+    let wrong = |got| SumcheckError::Rounds {
+        label: label.to_owned(),
+        got,
+        expected: variables,
+    };
+    proof.part(|p| &p.rounds).exactly(variables, wrong)
 }
 
 #[cfg(test)]
@@ -286,6 +312,7 @@ pub(crate) mod tests {
                 SecureField::one(),
                 2,
                 Unread::of(&proof),
+                None,
                 &mut Transcript::new("test"),
             );
             let expected = SumcheckError::Rounds {
@@ -301,7 +328,14 @@ pub(crate) mod tests {
     fn no_variables_leave_the_claim() {
         let proof = SumcheckProof { rounds: vec![] };
         let claim = SecureField::from(7u32);
-        let result = verify("batch", claim, 0, Unread::of(&proof), &mut Transcript::new("test"));
+        let result = verify(
+            "batch",
+            claim,
+            0,
+            Unread::of(&proof),
+            None,
+            &mut Transcript::new("test"),
+        );
         assert_eq!(result.as_ref().map(|c| c.value), Ok(claim));
         let claim = result.unwrap();
         assert_eq!(claim.instance_point(0), Some(&[][..]));

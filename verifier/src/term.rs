@@ -25,6 +25,15 @@ impl Term {
         }
     }
 
+    /// The term `numerator / |K|` of challenges that are drawn after a proof of work of so many bits.
+    pub fn worked(name: impl Into<String>, formula: String, numerator: f64, bits: u32) -> Self {
+        let own = Self::algebraic(name, format!("{formula} x 2^-{bits}"), numerator);
+        Self {
+            bits: own.bits + f64::from(bits),
+            ..own
+        }
+    }
+
     /// The term of something that leaves no security at all.
     pub fn certain(name: impl Into<String>, formula: String) -> Self {
         Self {

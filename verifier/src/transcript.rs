@@ -5,6 +5,7 @@
 use stwo::core::channel::Channel;
 use stwo::core::fields::qm31::SecureField;
 
+use crate::message::Work;
 use crate::suite::{Digest, Suite, SuiteChannel};
 
 /// A transcript over a channel that stwo takes, so that the STARK continues the same conversation.
@@ -95,11 +96,11 @@ impl Transcript {
         out
     }
 
-    /// Receives the nonce of a proof of work over everything absorbed so far: says whether it has `bits` bits, and absorbs it.
+    /// Receives the nonce of a proof of work over everything absorbed so far: says whether it has the bits, and absorbs it.
     #[must_use]
-    pub fn grind(&mut self, label: &str, bits: u32, nonce: u64) -> bool {
-        let done = self.channel.verify_pow_nonce(bits, nonce);
-        self.words(label, &[nonce as u32, (nonce >> 32) as u32]);
+    pub fn work(&mut self, work: Work, nonce: u64) -> bool {
+        let done = self.channel.verify_pow_nonce(work.bits, nonce);
+        self.words(work.label, &[nonce as u32, (nonce >> 32) as u32]);
         done
     }
 
@@ -129,7 +130,8 @@ mod tests {
     #[test]
     fn nonces_are_absorbed_as_a_whole() {
         let nonces = [0, 1, 1 << 31, 1 << 32, 1 << 63, (1 << 32) + 1];
-        let challenges = nonces.map(|nonce| drawn(|t| assert!(t.grind("work", 0, nonce))));
+        let work = Work { label: "work", bits: 0 };
+        let challenges = nonces.map(|nonce| drawn(|t| assert!(t.work(work, nonce))));
         for (i, challenge) in challenges.iter().enumerate() {
             assert!(!challenges[..i].contains(challenge), "{}", nonces[i]);
         }

@@ -19,13 +19,14 @@ use crate::context::Context;
 use crate::gkr::{self, GkrError};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::labels::{
-    ACTIVATIONS, CLAIMS, CLIPPED_VALUES, FAMILIES, LOOKUP_GRIND, MATMULS, OPERANDS, OUTPUT_LOGITS, POINTS,
+    ACTIVATIONS, CLAIMS, CLAIMS_WORK, CLIPPED_VALUES, FAMILIES, LOOKUP_WORK, MATMULS, OPERANDS, OUTPUT_LOGITS, POINTS,
+    POINTS_WORK,
 };
 use crate::ledger::security_bits;
 use crate::length::most_bytes;
-use crate::message::{NotCanonical, Unread};
+use crate::message::{NoWork, NotCanonical, Unread};
 use crate::opening::{self, Claim, Commitment, CommitmentParams, OpeningError};
-use crate::policy::{parameter_words, LOOKUP_GRIND_BITS, MIN_BITS};
+use crate::policy::{parameter_words, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
 pub use crate::public::{linear_variables, unit_coefficients};
@@ -65,8 +66,8 @@ pub enum VerifyError {
     Matmuls,
     #[error("the embedding's operand is not the one-hot matrix of the prompt and output")]
     Embedding,
-    #[error("lookups: proof of work {nonce} does not have {bits} bits")]
-    Grind { bits: u32, nonce: u64 },
+    #[error(transparent)]
+    Work(#[from] NoWork),
     #[error(transparent)]
     Gkr(#[from] GkrError),
     #[error("lookups: numerators of tree {tree} are not one")]
@@ -75,7 +76,7 @@ pub enum VerifyError {
     Opening(#[from] OpeningError),
     #[error("{0}")]
     Stark(#[from] StarkError),
-    #[error("this statement's ledger gives at most {:.1} bits, below the minimum of {min:.0}", (got * 10.0).floor() / 10.0)]
+    #[error("this statement's ledger gives at most {:.1} bits, below the minimum of {min:.1}", (got * 10.0).floor() / 10.0)]
     Security { got: f64, min: f64 },
 }
 
@@ -322,8 +323,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
     statistics.check(&shape, &params, statement)?;
 
     // Lookups.
-    let (bits, nonce) = (LOOKUP_GRIND_BITS, proof.part(|p| &p.lookup_work));
-    transcript.receive_grind(LOOKUP_GRIND, bits, nonce, |nonce| VerifyError::Grind { bits, nonce })?;
+    transcript.receive_work(LOOKUP_WORK, proof.part(|p| &p.lookup_work))?;
     let relations = stark::draw_relations(&mut transcript, &shape.config.relations());
     let trees = lookup_trees(&shape);
     let powers = Powers {
@@ -336,6 +336,7 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
     let lookup_claims = lookup_claims(&powers, &trees, &relations, &leaves)?;
 
     // Matmuls.
+    transcript.receive_work(POINTS_WORK, proof.part(|p| &p.points_work))?;
     let coordinates = transcript.challenges(POINTS, Points::count(&shape));
     let points = Points::new(&shape, coordinates.clone());
     let public = Public {
@@ -356,8 +357,9 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
     let chi = transcript.challenge(CLAIMS);
     let batch = batch(claims, chi);
     let variables = linear_variables(&shape);
-    let linear = proof.part(|p| &p.linear);
-    let end = sumcheck::verify(CLAIMS, batch.value, variables, linear, &mut transcript)?;
+    let (linear, nonce) = (proof.part(|p| &p.linear), proof.part(|p| &p.linear_work));
+    let last = Some((CLAIMS_WORK, nonce));
+    let end = sumcheck::verify(CLAIMS, batch.value, variables, linear, last, &mut transcript)?;
 
     let columns = key.opened(claim.chunk);
     let families = families_of(&shape, family);

@@ -23,7 +23,7 @@ use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::{add_tensor, sketch, Batch, Group, Weight};
 use tessera_circuits::shape::{Part, Shape};
-use tessera_verifier::labels::CLAIMS;
+use tessera_verifier::labels::{CLAIMS, CLAIMS_WORK};
 use tessera_verifier::transcript::Transcript;
 
 use super::bind::{add_scaled, dot};
@@ -54,7 +54,7 @@ pub fn prove(
         .map(|part| Split::new(batch, *part, shape.log_rows(*part), columns))
         .collect();
     let instances = parts.iter().map(Split::instance).collect::<Result<_, _>>()?;
-    sumcheck::prove_staged(device, CLAIMS, batch.value, instances, transcript)
+    sumcheck::prove_staged(device, CLAIMS, batch.value, instances, Some(CLAIMS_WORK), transcript)
 }
 
 /// Bytes of the tables that a part's share of a batch takes: those of the outer variables with what they are made of, those of

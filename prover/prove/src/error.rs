@@ -40,7 +40,7 @@ pub enum ProveError {
     #[error("internal error: the proof does not verify: {0}")]
     Check(#[source] VerifyError),
     #[error(
-        "a statement of {rows} token rows has {:.1} bits of security at most, below the minimum of {min:.0}",
+        "a statement of {rows} token rows has {:.1} bits of security at most, below the minimum of {min:.1}",
         (got * 10.0).floor() / 10.0
     )]
     Security { rows: usize, got: f64, min: f64 },

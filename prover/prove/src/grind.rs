@@ -4,15 +4,16 @@ use stwo::core::channel::Blake2sChannel;
 use stwo::core::proof_of_work::GrindOps;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::prover::backend::simd::SimdBackend;
+use tessera_verifier::message::Work;
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::transcript::Transcript;
 
 use tessera_kernels::hashes::keccak;
 
-/// Sends the nonce of a proof of work of `bits` bits over everything absorbed so far; always the same one.
-pub fn send(label: &str, bits: u32, transcript: &mut Transcript) -> u64 {
-    let nonce = nonce(transcript.channel(), bits);
-    let done = transcript.grind(label, bits, nonce);
+/// Sends the nonce of a proof of work over everything absorbed so far; always the same one.
+pub fn send(work: Work, transcript: &mut Transcript) -> u64 {
+    let nonce = nonce(transcript.channel(), work.bits);
+    let done = transcript.work(work, nonce);
     debug_assert!(done, "the nonce was looked for until it had the bits");
     nonce
 }

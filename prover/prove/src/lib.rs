@@ -38,10 +38,10 @@ use tessera_circuits::trees::{lookup_trees, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::context::Context;
 use tessera_verifier::key::{ModelId, ModelKey};
-use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, POINTS};
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, POINTS, POINTS_WORK};
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningProof};
-use tessera_verifier::policy::{LOOKUP_GRIND_BITS, MIN_BITS};
+use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::transcript::Transcript;
@@ -393,12 +393,13 @@ fn unchecked(
     absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
-    let lookup_work = grind::send(LOOKUP_GRIND, LOOKUP_GRIND_BITS, &mut transcript);
+    let lookup_work = grind::send(LOOKUP_WORK, &mut transcript);
     let relations = draw_relations(&mut transcript, &shape.config.relations());
     let trees = lookup_trees(shape);
     let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
 
     // Matmuls.
+    let points_work = grind::send(POINTS_WORK, &mut transcript);
     let points = Points::new(shape, transcript.challenges(POINTS, Points::count(shape)));
     let public = Public {
         shape,
@@ -446,8 +447,10 @@ fn unchecked(
         activations: activations.root(),
         lookup_work,
         lookups: lookups.proofs,
+        points_work,
         matmuls: matmuls.proof,
         linear: linear.proof,
+        linear_work: linear.nonce.unwrap_or_default(),
         opening,
         claimed_sum,
         stark,

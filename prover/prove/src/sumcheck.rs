@@ -4,10 +4,12 @@
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
+use tessera_verifier::message::{Exchange, Work};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, rounds_of, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 
 use crate::device::{Device, DeviceError, Products, Table};
+use crate::grind;
 
 /// One instance of a batch: `sum_z sum_pairs A(z) B(z)` over `2^variables` entries.
 #[derive(Clone, Debug)]
@@ -38,6 +40,8 @@ pub type Second<'a> = Box<
 #[derive(Clone, Debug)]
 pub struct Proved {
     pub proof: SumcheckProof,
+    /// The nonce of the proof of work before the last challenge, if there is one.
+    pub nonce: Option<u64>,
     /// The challenges; an instance is bound at its last ones.
     pub point: Vec<SecureField>,
     /// Per instance and pair the evaluations `(A~, B~)`.
@@ -56,7 +60,7 @@ pub fn prove<T: Into<Table> + Send>(
     instances: Vec<Instance<T>>,
     transcript: &mut Transcript,
 ) -> Result<Proved, DeviceError> {
-    run(label, claim, begin(device, instances)?, transcript)
+    run(label, claim, begin(device, instances)?, None, transcript)
 }
 
 /// Proves what the instances add up to, and returns it.
@@ -72,10 +76,11 @@ pub fn prove_sum<T: Into<Table> + Send>(
     let states = begin(device, instances)?;
     let values: Result<Vec<_>, _> = states.par_iter().map(State::value).collect();
     let claim = values?.into_iter().sum();
-    Ok((claim, run(label, claim, states, transcript)?))
+    Ok((claim, run(label, claim, states, None, transcript)?))
 }
 
-/// Proves that the values of the instances add up to `claim`: what [`prove`] sends for instances in one stage.
+/// Proves that the values of the instances add up to `claim`, with a proof of work before the last challenge if one is asked for: what
+/// [`prove`] sends for instances in one stage.
 ///
 /// # Panics
 /// As [`prove`].
@@ -84,13 +89,14 @@ pub fn prove_staged(
     label: &'static str,
     claim: SecureField,
     instances: Vec<Staged<'_>>,
+    last: Option<Work>,
     transcript: &mut Transcript,
 ) -> Result<Proved, DeviceError> {
     let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);
     let states = instances
         .into_par_iter()
         .map(|i| State::new(device, i.first, i.variables, Some(i.second), variables));
-    run(label, claim, states.collect::<Result<_, _>>()?, transcript)
+    run(label, claim, states.collect::<Result<_, _>>()?, last, transcript)
 }
 
 /// Gives the instances of a batch, all in one stage, to the device.
@@ -110,16 +116,23 @@ fn run(
     label: &'static str,
     claim: SecureField,
     mut states: Vec<State<'_>>,
+    last: Option<Work>,
     transcript: &mut Transcript,
 ) -> Result<Proved, DeviceError> {
     let variables = states.iter().map(|state| state.start + state.own).max().unwrap_or(0);
     open_batch(label, claim, variables, transcript);
     let mut point = Vec::with_capacity(variables);
     let mut rounds = Vec::with_capacity(variables);
+    let mut nonce = None;
     for round in 0..variables {
         let messages = states.iter().map(|s| s.round_message(round));
         let message = messages.fold([SecureField::zero(); 2], |[a, b], [c, d]| [a + c, b + d]);
-        let r = rounds_of(label).send(&message, transcript);
+        let Exchange(said, answer) = rounds_of(label);
+        transcript.send(said, &message);
+        if round + 1 == variables {
+            nonce = last.map(|work| grind::send(work, transcript));
+        }
+        let r = transcript.challenge(answer);
         states.par_iter_mut().try_for_each(|s| s.bind(round, r))?;
         rounds.push(message);
         point.push(r);
@@ -127,6 +140,7 @@ fn run(
     let finals: Result<Vec<_>, _> = states.iter().map(State::finals).collect();
     Ok(Proved {
         proof: SumcheckProof { rounds },
+        nonce,
         point,
         finals: finals?,
     })

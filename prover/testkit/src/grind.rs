@@ -1,46 +1,82 @@
-//! Work done again. Whoever changes a proof can do the work before the lookups again; a change must not be found by that
-//! alone.
-
-use tessera_circuits::chunk::{ends, Chunk};
-use tessera_circuits::model::ModelConfig;
-use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{ACTIVATIONS, LOOKUP_GRIND};
-use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::policy::LOOKUP_GRIND_BITS;
-use tessera_verifier::proof::Proof;
-use tessera_verifier::stark::absorb_counts;
-use tessera_verifier::verify::{absorb_context, absorb_statistics, open_transcript};
+//! Work done again. Whoever changes a proof can do its proofs of work again; a change must not be found by them alone.
 
 use tessera_prover::grind;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK, POINTS_WORK, SUM_WORK};
+use tessera_verifier::message::NoWork;
+use tessera_verifier::opening::parts::parts_of_mut;
+use tessera_verifier::opening::OpeningError;
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::suite::SuiteChannel;
+use tessera_verifier::sumcheck::SumcheckError;
+use tessera_verifier::verify::{verify, VerifyError};
 
-/// The proof with the work of every chunk done again; as it is, where a check before that work refuses it.
+/// The proof with every proof of work done again that a verifier misses, up to the one before the queries: until then every change is
+/// found otherwise.
 pub fn reworked(key: &ModelKey, proof: Proof) -> Proof {
-    nonces(key, &proof).map_or(proof.clone(), |nonces| {
-        let mut proof = proof;
-        for (chunk, nonce) in proof.chunks.iter_mut().zip(nonces) {
-            chunk.lookup_work = nonce;
+    let mut proof = proof;
+    while let Some(missing) = missing(key, &proof) {
+        if !redo(key, &mut proof, &missing) {
+            break;
         }
-        proof
-    })
+    }
+    proof
 }
 
-fn nonces(key: &ModelKey, proof: &Proof) -> Option<Vec<u64>> {
-    let (config, statement) = (&key.config, &proof.statement);
-    statement.check(config).ok()?;
-    let layers = proof.chunks.iter().map(|chunk| chunk.layers as usize);
-    let chunks = Chunk::partition(layers, config.layers).ok()?;
-    let tokens = 1 << ModelConfig::token_log(statement.rows());
-    let ends = ends(&proof.boundaries, chunks.len(), tokens, config.hidden).ok()?;
-    let parts = chunks.iter().zip(ends).zip(&proof.chunks);
-    let nonces = parts.map(|((chunk, ends), own)| {
-        let params = CommitmentParams::of_activations(&key.shape(chunk, statement.lengths()), &key.weights);
-        let suite = key.header.hash_suite;
-        let mut transcript = open_transcript(suite, &proof.model, &params, statement, chunk, &ends);
-        absorb_context(proof.context.as_ref(), &mut transcript);
-        transcript.send(ACTIVATIONS, &own.activations);
-        absorb_counts(&key.tables_root, &own.stark, &mut transcript).ok()?;
-        absorb_statistics(&own.statistics, &mut transcript);
-        Some(grind::send(LOOKUP_GRIND, LOOKUP_GRIND_BITS, &mut transcript))
-    });
-    nonces.collect()
+/// The proof of work that a verifier misses first, if that is why it refuses a proof.
+fn missing(key: &ModelKey, proof: &Proof) -> Option<NoWork> {
+    match verify(key, proof) {
+        Err(
+            VerifyError::Work(missing)
+            | VerifyError::Sumcheck(SumcheckError::Work(missing))
+            | VerifyError::Opening(OpeningError::Work(missing)),
+        ) => Some(missing),
+        _ => None,
+    }
+}
+
+/// Does a proof of work. Several places may have its label and the nonce that does not do: with one behind the right one changed, the same
+/// work is missing.
+fn redo(key: &ModelKey, proof: &mut Proof, missing: &NoWork) -> bool {
+    let channel = SuiteChannel::at(key.header.hash_suite, missing.over);
+    let nonce = grind::nonce(&channel, missing.work.bits);
+    let places: usize = proof
+        .chunks
+        .iter_mut()
+        .map(|chunk| nonces(chunk, missing.work.label).len())
+        .sum();
+    for place in (0..places).rev() {
+        let mut all = proof
+            .chunks
+            .iter_mut()
+            .flat_map(|chunk| nonces(chunk, missing.work.label));
+        let Some(own) = all.nth(place).filter(|own| **own == missing.nonce) else {
+            continue;
+        };
+        *own = nonce;
+        if self::missing(key, proof).is_none_or(|next| next.over != missing.over) {
+            return true;
+        }
+        let mut all = proof
+            .chunks
+            .iter_mut()
+            .flat_map(|chunk| nonces(chunk, missing.work.label));
+        all.nth(place).into_iter().for_each(|own| *own = missing.nonce);
+    }
+    false
+}
+
+/// The nonces with a label, in order.
+fn nonces<'a>(chunk: &'a mut ChunkProof, label: &str) -> Vec<&'a mut u64> {
+    let opening = parts_of_mut(&mut chunk.opening);
+    let columns = opening.codes.iter_mut().flat_map(|code| &mut code.column_work);
+    match label {
+        own if own == LOOKUP_WORK.label => vec![&mut chunk.lookup_work],
+        own if own == POINTS_WORK.label => vec![&mut chunk.points_work],
+        own if own == CLAIMS_WORK.label => vec![&mut chunk.linear_work],
+        COLUMN_WORK => columns.collect(),
+        SUM_WORK => vec![&mut opening.sum_work],
+        FOLD_WORK => opening.fold_work.iter_mut().collect(),
+        _ => Vec::new(),
+    }
 }

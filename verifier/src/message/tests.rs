@@ -22,6 +22,7 @@ enum Said {
     Work(u64),
 }
 
+const NOTHING: Work = Work { label: "work", bits: 0 };
 const EXCHANGE: Exchange = Exchange("message", "challenge");
 
 impl Said {
@@ -35,7 +36,7 @@ impl Said {
             Self::Numbers(own) => t.send("numbers", own.as_slice()),
             Self::Clips(own) => t.send("clips", own.as_slice()),
             Self::Exchange(own) => return Some(EXCHANGE.send(own, t)),
-            Self::Work(nonce) => assert!(t.grind("work", 0, *nonce)),
+            Self::Work(nonce) => assert!(t.work(NOTHING, *nonce)),
         }
         None
     }
@@ -54,7 +55,7 @@ impl Said {
                 let (message, challenge) = EXCHANGE.receive(Unread::of(own), t)?;
                 return Ok((message == *own, Some(challenge)));
             }
-            Self::Work(nonce) => t.receive_grind("work", 0, Unread::of(nonce), |_| ()).is_ok(),
+            Self::Work(nonce) => t.receive_work(NOTHING, Unread::of(nonce)).is_ok(),
         };
         Ok((same, None))
     }
@@ -165,13 +166,17 @@ fn a_message_that_is_not_reduced_is_an_error_that_names_it() {
 /// A nonce without the bits is an error that has it.
 #[test]
 fn work_that_is_not_done_is_an_error() {
-    let fails =
-        |nonce: &u64| Transcript::new("test").receive_grind("work", 12, Unread::of(nonce), |own| own) == Err(*nonce);
+    let work = Work { bits: 12, ..NOTHING };
+    let received = |nonce: &u64| Transcript::new("test").receive_work(work, Unread::of(nonce));
+    let over = *Transcript::new("test").channel().digest();
+    let fails = |nonce: &u64| {
+        let nonce = *nonce;
+        received(&nonce) == Err(NoWork { work, nonce, over })
+    };
     assert_eq!((0..100).filter(fails).count(), 100);
     let done = (0u64..).find(|nonce| !fails(nonce)).expect("a nonce");
-    let received = Transcript::new("test").receive_grind("work", 12, Unread::of(&done), |own| own);
     assert_eq!(
-        (received, Transcript::new("test").grind("work", 12, done)),
+        (received(&done), Transcript::new("test").work(work, done)),
         (Ok(()), true)
     );
 }

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::message::NotCanonical;
+use crate::message::{NoWork, NotCanonical};
 
 /// The name of a commitment that is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,8 +77,8 @@ pub enum OpeningError {
     BandClaim { commitment: CommitmentName },
     #[error("the folding sumcheck does not end at the final message")]
     FoldClaim,
-    #[error("the nonce {nonce} is not a proof of {bits} bits of work")]
-    Grind { bits: u32, nonce: u64 },
+    #[error(transparent)]
+    Work(#[from] NoWork),
     #[error("{tree}: the authentication path is too short")]
     PathTooShort { tree: TreeName },
     #[error("{tree}: {unused} nodes of the authentication path are not used")]

@@ -57,7 +57,7 @@ impl CommitmentParams {
             tiles,
             log_message: least(ACTIVATION_COLUMNS)
                 .max(short)
-                .min(MAX_CODE_LOG.saturating_sub(weights.log_blowup)),
+                .min(MAX_CODE_LOG.saturating_sub(weights.log_blowup).max(weights.log_message)),
             log_blowup: weights.log_blowup,
         }
     }

@@ -1,7 +1,9 @@
 //! How often an opening is queried.
 
 use super::error::OpeningError;
-use crate::policy::{queries, OPENING_GRIND_BITS};
+use crate::labels::QUERY_WORK;
+use crate::message::Work;
+use crate::policy::{queries, CHALLENGE_GRIND_BITS, OPENING_GRIND_BITS};
 
 /// Query parameters of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +12,8 @@ pub struct OpeningPolicy {
     pub queries: usize,
     /// Bits of the proof of work before the queries are drawn, at most 32.
     pub grind_bits: u32,
+    /// Bits of each proof of work before a challenge that weighs columns, adds them, or is one of the first folds.
+    pub challenge_bits: u32,
 }
 
 impl OpeningPolicy {
@@ -18,6 +22,23 @@ impl OpeningPolicy {
         Self {
             queries: queries(log_blowup),
             grind_bits: OPENING_GRIND_BITS,
+            challenge_bits: CHALLENGE_GRIND_BITS,
+        }
+    }
+
+    /// The proof of work before the queries.
+    pub const fn before_queries(&self) -> Work {
+        Work {
+            label: QUERY_WORK,
+            bits: self.grind_bits,
+        }
+    }
+
+    /// The proof of work before a challenge, under the label of its nonce.
+    pub const fn before_challenge(&self, label: &'static str) -> Work {
+        Work {
+            label,
+            bits: self.challenge_bits,
         }
     }
 

@@ -31,6 +31,8 @@ pub struct OracleOpening {
 pub struct CodeOpening {
     /// Sumcheck over the band index, most significant bit first.
     pub band_rounds: Vec<Round>,
+    /// Nonces of the proofs of work before the challenges that weigh columns: of the first rounds, one for each variable of columns.
+    pub column_work: Vec<u64>,
     /// `W~(rho, local_point)`, the evaluation that the band sumcheck ends at.
     pub band_value: SecureField,
     /// Opened leaves of the committed tree.
@@ -69,14 +71,18 @@ pub struct ProofParts {
     pub codes: Vec<CodeOpening>,
     /// The values of every folded column at the points of all other claims: by point, then by column.
     pub cross_values: Vec<SecureField>,
+    /// Nonce of the proof of work before the columns are added.
+    pub sum_work: u64,
     /// Sumcheck over the index in the longest of the folded columns for the sum of all, least significant bit first, down to the
     /// final message.
     pub fold_rounds: Vec<Round>,
+    /// Nonces of the proofs of work before the first challenges of this sumcheck.
+    pub fold_work: Vec<u64>,
     /// Roots of the folded oracles.
     pub roots: Vec<Digest>,
     /// The last folded message, `2^log_final` coefficients.
     pub final_message: Vec<SecureField>,
-    /// Nonce of the proof of work.
+    /// Nonce of the proof of work before the queries.
     pub nonce: u64,
     /// Opened leaves of the folded oracles.
     pub oracles: Vec<OracleOpening>,

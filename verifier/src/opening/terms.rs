@@ -4,6 +4,7 @@ use super::error::CommitmentName;
 use super::lift;
 use super::params::{Layout, OpenedColumns};
 use super::policy::OpeningPolicy;
+use crate::policy::{CHALLENGE_GRIND_BITS, WORKED_FOLDS};
 use crate::term::Term;
 
 /// Bits of security of every source of error of an opening of these columns, in the unique-decoding regime (proximity parameter
@@ -11,12 +12,13 @@ use crate::term::Term;
 /// `n = 2^(mu + log_blowup)`:
 /// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `grind_bits` bits of
 ///   work: `queries log2(2 / (1 + rho)) + grind_bits`;
-/// - folds: each `1 / |K|` times the length of the word that it leaves, `n / 2 + n / 4 + ..`, which is less than `n`; half the length of
-///   every other code for its first fold; and for the sum of all, a curve of degree `claims - 1` of words of length `n / 2`, so much
-///   each (docs/security.md, lemma 28);
+/// - first folds: each `1 / |K|` times the length of the word that it leaves: half the length of every code, less than `n / 2` for the
+///   first [`WORKED_FOLDS`] folds of the sum together, and for the sum itself, a curve of degree `claims - 1` of words of length
+///   `n / 2`, so much each (docs/security.md, lemma 28); after [`CHALLENGE_GRIND_BITS`] bits of work each (lemma 20);
+/// - other folds: less than half of what the last of these leaves;
 /// - sumchecks: degree 2, so `2 / |K|` per round, and `(claims - 1) / |K|` each for the sum of the columns and of the claims on it;
 /// - column batch of every commitment: combining `G'` columns with an eq tensor, `log2(G')` times half the length of its own code, because every
-///   column is folded once before.
+///   column is folded once before; after as much work for each coordinate.
 ///
 /// A list without claims has no proof, and so no security.
 pub fn terms(opened: &[(CommitmentName, OpenedColumns)]) -> Vec<Term> {
@@ -36,22 +38,23 @@ pub fn terms(opened: &[(CommitmentName, OpenedColumns)]) -> Vec<Term> {
     };
     let n = |log_codeword: u32| f64::from(log_codeword).exp2();
     let log_n = long.log_codeword();
-    // First folds of all codes but the one that is folded on, which is one of the longest.
-    let mut first: Vec<u32> = opened.iter().map(|(_, columns)| columns.log_codeword() - 1).collect();
-    first.sort_unstable();
-    first.pop();
-    let shorter = vec![log_n - 1; more as usize];
-    let lengths = [&[log_n], &shorter[..], &first].concat();
+    let first: Vec<u32> = opened.iter().map(|(_, columns)| columns.log_codeword() - 1).collect();
+    // The first folds of the sum, and the curve.
+    let sum = vec![log_n - 1; opened.len()];
+    let lengths = [sum, first].concat();
+    let others = log_n - 1 - WORKED_FOLDS as u32;
     let bands = opened.iter().map(|(_, columns)| columns.log_bands()).sum::<u32>();
     let rounds = bands + long.log_folded() - long.log_final().min(long.log_folded());
     let sums = 2 * more;
     let mut terms = vec![
         queries,
-        Term::algebraic(
-            "opening: folds",
+        Term::worked(
+            "opening: first folds",
             format!("({}) / |K|", powers(&lengths)),
             lengths.iter().map(|log| n(*log)).sum(),
+            CHALLENGE_GRIND_BITS,
         ),
+        Term::algebraic("opening: other folds", format!("2^{others} / |K|"), n(others)),
         Term::algebraic(
             "opening: sumchecks",
             format!("(2 x {rounds} rounds + {sums}) / |K|"),
@@ -61,10 +64,11 @@ pub fn terms(opened: &[(CommitmentName, OpenedColumns)]) -> Vec<Term> {
     for (name, columns) in opened {
         let (log_columns, log_n) = (columns.log_columns(), columns.log_codeword() - 1);
         if log_columns > 0 {
-            terms.push(Term::algebraic(
+            terms.push(Term::worked(
                 format!("opening: column batch of the {name}"),
                 format!("{log_columns} x 2^{log_n} / |K|"),
                 f64::from(log_columns) * n(log_n),
+                CHALLENGE_GRIND_BITS,
             ));
         }
     }

@@ -4,7 +4,8 @@ use super::parts::{said_columns, Combined, Layout, OpeningPolicy};
 use super::*;
 use crate::message::Unread;
 use crate::policy::{
-    parameter_words, LOOKUP_GRIND_BITS, OPENING_GRIND_BITS, QUERY_BITS, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER,
+    parameter_words, CHALLENGE_GRIND_BITS, LOOKUP_GRIND_BITS, OPENING_GRIND_BITS, QUERY_BITS, STARK_FOLD_STEP,
+    STARK_LOG_LAST_LAYER,
 };
 use crate::term::{Term, FIELD_BITS};
 use crate::transcript::Transcript;
@@ -101,7 +102,15 @@ fn commitments_and_policies_have_limits() {
     ] {
         assert_eq!(own.check(), Err(OpeningError::OutOfRange { what, value, min, max }));
     }
-    let policy = |queries, grind_bits| OpeningPolicy { queries, grind_bits }.check();
+    let policy = |queries, grind_bits| {
+        let challenge_bits = 0;
+        OpeningPolicy {
+            queries,
+            grind_bits,
+            challenge_bits,
+        }
+        .check()
+    };
     assert_eq!((policy(1, 0), policy(4096, 32)), (Ok(()), Ok(())));
     for (queries, grind_bits) in [(0, 20), (4097, 20), (118, 33)] {
         assert_eq!(
@@ -136,7 +145,7 @@ fn queries_have_their_bits_at_every_rate() {
         let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
         assert_eq!(own[..5], trace);
         assert_eq!(own[5..10], [queries, policy.grind_bits, log_blowup, 18, 77]);
-        assert_eq!(own[10..], [LOOKUP_GRIND_BITS]);
+        assert_eq!(own[10..], [LOOKUP_GRIND_BITS, CHALLENGE_GRIND_BITS, 4]);
     }
 }
 
@@ -150,12 +159,15 @@ fn an_opening_counts_the_longer_code_once() {
     for [a, b] in [[weights, activations], [activations, weights]] {
         let terms = terms_of(a, b);
         let expected = |numerator: f64| FIELD_BITS - numerator.log2();
+        let worked = |numerator: f64| expected(numerator) + 8.0;
         let bits: Vec<f64> = terms.iter().map(|term| term.bits).collect();
+        let own = [worked(5.0 * 65_536.0), worked(6.0 * 8_192.0)];
+        // Of both codes, of the sum of two, and after that: four folds are worked for.
+        let (first, others) = (65_536.0 + 8_192.0 + 65_536.0 + 65_536.0, 4_096.0);
         // Rounds: 8 and 6 of bands, 6 down to 2^8 values.
-        let own = [expected(5.0 * 65_536.0), expected(6.0 * 8_192.0)];
-        let folds = 131_072.0 + 65_536.0 + 8_192.0;
-        assert_eq!(bits[1..3], [expected(folds), expected(2.0 * 20.0 + 2.0)]);
-        assert!(bits[3..] == own || bits[3..] == [own[1], own[0]], "{terms:?}");
+        let rounds = expected(2.0 * 20.0 + 2.0);
+        assert_eq!(bits[1..4], [worked(first), expected(others), rounds]);
+        assert!(bits[4..] == own || bits[4..] == [own[1], own[0]], "{terms:?}");
     }
 }
 
@@ -170,11 +182,11 @@ fn every_claim_of_an_opening_counts() {
     for (claims, folds, sumchecks) in [(1, 2.0, 28.0), (2, 4.0, 46.0), (4, 8.0, 82.0)] {
         let bits = own(claims);
         assert_eq!(
-            bits[1..3],
-            [expected(folds * 65_536.0), expected(sumchecks)],
+            bits[1..4],
+            [expected(folds * 65_536.0) + 8.0, expected(4_096.0), expected(sumchecks)],
             "{claims} claims"
         );
-        assert_eq!(bits.len(), 3 + claims);
+        assert_eq!(bits.len(), 4 + claims);
     }
 }
 

@@ -16,10 +16,13 @@ use super::params::{CommitmentParams, Layout, FIBRE, FOLD_LOG};
 use super::policy::OpeningPolicy;
 use super::proof::{unread, CodeOpening, LeafOpening, OpeningProof, OracleOpening, ProofParts};
 use super::{circle, lift};
-use crate::labels::{BAND_ROUND, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_GRIND, ORACLE, SUM};
+use crate::labels::{
+    BAND_ROUND, COLUMN_WORK, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, FOLD_WORK, ORACLE, SUM, SUM_WORK,
+};
 use crate::message::Unread;
+use crate::policy::WORKED_FOLDS;
 use crate::suite::{Digest, Suite};
-use crate::sumcheck::{round_value, SumcheckClaim};
+use crate::sumcheck::SumcheckClaim;
 use crate::transcript::Transcript;
 
 /// Absorbs what is claimed of the commitments and under which rules; the first step of both sides. Coefficients are not absorbed:
@@ -90,14 +93,12 @@ pub fn verify_under(
     let proof = unread(proof);
     let said = exactly("openings of claims", proof.part(|p| &p.codes), claims.len())?;
     let codes = || claims.iter().zip(said.each());
-    let ends = codes().map(|(claim, own)| band_sumcheck(claim, own, transcript));
+    let ends = codes().map(|(claim, own)| band_sumcheck(policy, claim, own, transcript));
     let ends = ends.collect::<Result<Vec<End>, OpeningError>>()?;
-    let sum = add_claims(&long, &ends, proof, transcript)?;
-    let folds = fold_sumcheck(&long, &sum, proof, transcript)?;
+    let sum = add_claims(policy, &long, &ends, proof, transcript)?;
+    let folds = fold_sumcheck(policy, &long, &sum, proof, transcript)?;
 
-    let bits = policy.grind_bits;
-    let nonce = proof.part(|p| &p.nonce);
-    transcript.receive_grind(OPENING_GRIND, bits, nonce, |nonce| OpeningError::Grind { bits, nonce })?;
+    transcript.receive_work(policy.before_queries(), proof.part(|p| &p.nonce))?;
     let positions = draw_leaves(transcript, &long, policy);
     let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
     for (((claim, own), end), scale) in codes().zip(&ends).zip(&sum.combined.scales) {
@@ -152,6 +153,7 @@ struct End {
 /// Steps 1 and 2: from the batch of evaluations of bands to one evaluation. The last coordinate of the local point was drawn
 /// after the commitment, and the claim with this variable bound to it is the same claim.
 fn band_sumcheck(
+    policy: &OpeningPolicy,
     claim: &Claim<'_>,
     own: Unread<'_, CodeOpening>,
     transcript: &mut Transcript,
@@ -162,15 +164,25 @@ fn band_sumcheck(
         own.part(|p| &p.band_rounds),
         columns.log_bands() as usize,
     )?;
-    let SumcheckClaim { point: rho, value } = SumcheckClaim::new(claim.value).rounds(BAND_ROUND, rounds, transcript)?;
+    let log_columns = columns.log_columns() as usize;
+    let mut nonces = exactly(
+        "work before weights of columns",
+        own.part(|p| &p.column_work),
+        log_columns,
+    )?
+    .each();
+    let mut end = SumcheckClaim::new(claim.value);
+    for said in rounds.each() {
+        let work = nonces.next().map(|nonce| (policy.before_challenge(COLUMN_WORK), nonce));
+        end.worked_round::<OpeningError>(BAND_ROUND, said, work, transcript)?;
+    }
+    let SumcheckClaim { point: rho, value } = end;
     let evaluation = *transcript.receive(EVALUATION, own.part(|p| &p.band_value))?;
     if evaluation * eval_padded(claim.gamma, &rho) != value {
         let commitment = claim.commitment.name;
         return Err(OpeningError::BandClaim { commitment });
     }
-    let (column_point, band_point) = rho
-        .split_at_checked(columns.log_columns() as usize)
-        .unwrap_or((&rho, &[]));
+    let (column_point, band_point) = rho.split_at_checked(log_columns).unwrap_or((&rho, &[]));
     // The other columns of the commitment have no weight.
     let mut weights = vec![SecureField::zero(); columns.first];
     weights.extend(eq_table(column_point).into_iter().take(columns.params.columns()));
@@ -218,6 +230,7 @@ struct Sum {
 /// Step 3: with the values of every column at the points of the other claims, all claims become claims on the sum of the columns.
 /// The points are extended to the variables of the longest column.
 fn add_claims(
+    policy: &OpeningPolicy,
     long: &CommitmentParams,
     ends: &[End],
     proof: Unread<'_, ProofParts>,
@@ -226,6 +239,7 @@ fn add_claims(
     let pairs = cross(ends.len());
     let said = exactly("cross values", proof.part(|p| &p.cross_values), pairs.count())?;
     let mut said = transcript.receive(CROSS_VALUES, said)?.iter();
+    transcript.receive_work(policy.before_challenge(SUM_WORK), proof.part(|p| &p.sum_work))?;
     let points = ends
         .iter()
         .map(|end| lift::extend(end.point.clone(), long.log_folded()));
@@ -253,6 +267,7 @@ struct Folds<'a> {
 
 /// Step 4, interactive part: the sumcheck for the sum of the columns and the commitments to the folded oracles.
 fn fold_sumcheck<'a>(
+    policy: &OpeningPolicy,
     long: &CommitmentParams,
     sum: &Sum,
     proof: Unread<'a, ProofParts>,
@@ -261,6 +276,8 @@ fn fold_sumcheck<'a>(
     let (variables, last) = (long.log_folded(), long.log_final());
     let folds = variables.saturating_sub(last) as usize;
     let mut rounds = exactly("folding sumcheck", proof.part(|p| &p.fold_rounds), folds)?.each();
+    let worked = folds.min(WORKED_FOLDS);
+    let mut nonces = exactly("work before folds", proof.part(|p| &p.fold_work), worked)?.each();
     let oracles = long.oracles().count();
     let mut said = exactly("roots of folded oracles", proof.part(|p| &p.roots), oracles)?.each();
 
@@ -270,7 +287,8 @@ fn fold_sumcheck<'a>(
     for left in (last..=variables).rev() {
         if left < variables {
             let Some(said) = rounds.next() else { break };
-            end.round(FOLD_ROUND, said, round_value, transcript)?;
+            let work = nonces.next().map(|nonce| (policy.before_challenge(FOLD_WORK), nonce));
+            end.worked_round::<OpeningError>(FOLD_ROUND, said, work, transcript)?;
         }
         if due.next_if_eq(&left).is_some() {
             let root = said.next().map(|root| transcript.receive(ORACLE, root));

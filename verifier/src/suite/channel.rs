@@ -28,6 +28,12 @@ impl SuiteChannel {
         }
     }
 
+    /// What was absorbed has this digest.
+    pub const fn at(suite: Suite, digest: Digest) -> Self {
+        let draws = 0;
+        Self { suite, digest, draws }
+    }
+
     /// The suite.
     pub const fn suite(&self) -> Suite {
         self.suite

@@ -9,10 +9,9 @@ use tessera_circuits::wiring::Points;
 use tessera_verifier::context::Context;
 use tessera_verifier::gkr::{self, GroupProof, LayerProof};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, MATMULS, OPERANDS, POINTS};
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK};
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::policy::LOOKUP_GRIND_BITS;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
 use tessera_verifier::suite::Suite;
@@ -93,7 +92,7 @@ impl Before<'_> {
         data.put("activations", &own.activations);
         data.put("counts", &own.stark.commitments[1].0);
         data.words("logits", own.statistics.tops.iter().map(|top| i32::from(*top) as u32));
-        data.put("work", &own.lookup_work.to_be_bytes());
+        data.nonces("work", &[own.lookup_work]);
         for group in &own.lookups {
             data.elements("roots", group.roots.as_flattened());
             for layer in &group.layers {
@@ -101,11 +100,13 @@ impl Before<'_> {
                 data.elements("children", layer.children.as_flattened());
             }
         }
+        data.nonces("points work", &[own.points_work]);
         data.elements("sum of the products", &[own.matmuls.claim]);
         data.elements("rounds of the products", own.matmuls.sumcheck.rounds.as_flattened());
         data.elements("operands", own.matmuls.operands.as_flattened());
         data.elements("value of the linear claims", &[self.claimed]);
         data.elements("rounds of the linear claims", own.linear.rounds.as_flattened());
+        data.nonces("claims work", &[own.linear_work]);
         (data, from)
     }
 
@@ -133,7 +134,7 @@ impl Before<'_> {
     /// Does the work of changed calldata again: what is changed must not be found by that alone.
     fn rework(&self, input: &mut [u8], from: usize, place: usize) {
         let begun = self.begun(&mut Reader(&input[from - 12..]));
-        let found = begun.and_then(|t| (0..).find(|nonce| t.clone().grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, *nonce)));
+        let found = begun.and_then(|t| (0..).find(|nonce| t.clone().work(LOOKUP_WORK, *nonce)));
         if let Some(nonce) = found {
             let nonce: u64 = nonce;
             input[place..place + 8].copy_from_slice(&nonce.to_be_bytes());
@@ -144,8 +145,7 @@ impl Before<'_> {
     fn answer(&self, input: &[u8], from: usize) -> Option<Vec<u8>> {
         let mut data = Reader(&input[from - 12..]);
         let mut t = self.begun(&mut data)?;
-        let nonce = u64::from_be_bytes(data.take(8)?.try_into().ok()?);
-        if !t.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, nonce) {
+        if !t.work(LOOKUP_WORK, data.nonce()?) {
             return None;
         }
         let relations = relation_elements(t.clone());
@@ -154,6 +154,9 @@ impl Before<'_> {
         let groups = groups(&logs).into_iter().map(|own| group(&mut data, &logs[own]));
         let groups = groups.collect::<Option<Vec<GroupProof>>>()?;
         let (leaves, roots) = gkr::verify(&logs, Unread::of(&groups), &mut t).ok()?;
+        if !t.work(POINTS_WORK, data.nonce()?) {
+            return None;
+        }
         let points = t.challenges(POINTS, Points::count(self.shape));
         let (end, families, weights) = self.products(&mut data, &mut t)?;
         let chi = t.challenge(CLAIMS);
@@ -161,7 +164,9 @@ impl Before<'_> {
             data.element()?,
             rounds(&mut data, linear_variables(self.shape) as usize)?,
         );
-        let last = sumcheck::verify(CLAIMS, claimed, linear.rounds.len(), Unread::of(&linear), &mut t).ok()?;
+        let (variables, nonce) = (linear.rounds.len(), data.nonce()?);
+        let work = Some((CLAIMS_WORK, Unread::of(&nonce)));
+        let last = sumcheck::verify(CLAIMS, claimed, variables, Unread::of(&linear), work, &mut t).ok()?;
         let mut answer = t.channel().digest().to_vec();
         answer.extend(bytes_of(&relations));
         for leaf in &leaves {
@@ -184,7 +189,7 @@ impl Before<'_> {
         let values = data.elements(2 * PLACES)?;
         let placed: Placed = values.as_chunks().0.try_into().ok()?;
         let operands = Operands::of(self.shape, &placed);
-        let end = sumcheck::verify(MATMULS, claim, variables, Unread::of(&proof), t).ok()?;
+        let end = sumcheck::verify(MATMULS, claim, variables, Unread::of(&proof), None, t).ok()?;
         if sum_of_products(self.shape, &operands) != end.value || operands.placed() != placed {
             return None;
         }

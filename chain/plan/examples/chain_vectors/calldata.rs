@@ -32,6 +32,11 @@ impl Calldata {
         self.put(name, &bytes);
     }
 
+    pub fn nonces(&mut self, name: &str, nonces: &[u64]) {
+        let bytes: Vec<u8> = nonces.iter().flat_map(|own| own.to_be_bytes()).collect();
+        self.put(name, &bytes);
+    }
+
     pub fn digests(&mut self, name: &str, digests: &[Digest]) {
         self.put(name, digests.as_flattened());
     }
@@ -71,6 +76,14 @@ impl<'a> Reader<'a> {
     pub fn words(&mut self, count: usize) -> Option<Vec<u32>> {
         let bytes = self.take(count.checked_mul(4)?)?;
         Some(bytes.as_chunks().0.iter().map(|w| u32::from_be_bytes(*w)).collect())
+    }
+
+    pub fn nonce(&mut self) -> Option<u64> {
+        self.take(8).and_then(|own| own.try_into().ok()).map(u64::from_be_bytes)
+    }
+
+    pub fn nonces(&mut self, count: usize) -> Option<Vec<u64>> {
+        (0..count).map(|_| self.nonce()).collect()
     }
 
     pub fn count(&mut self) -> Option<usize> {

@@ -21,7 +21,7 @@ use tessera_plan::packing::{Packed, Part};
 use tessera_plan::Segment;
 use tessera_verifier::gkr::{self, GroupProof};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::message::Unread;
+use tessera_verifier::message::{Unread, Work};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{self, SumcheckProof};
@@ -230,7 +230,17 @@ fn transcripts(random: &mut Random) {
                     Vec::new()
                 }
                 _ => {
-                    answer.push(t.clone().grind("", count as u32, nonce).into());
+                    answer.push(
+                        t.clone()
+                            .work(
+                                Work {
+                                    label: "",
+                                    bits: count as u32,
+                                },
+                                nonce,
+                            )
+                            .into(),
+                    );
                     nonce.to_be_bytes().to_vec()
                 }
             };
@@ -305,7 +315,15 @@ fn sumchecks(
             .map(|(claim, rest)| (*claim, rest.to_vec()))?;
         let rounds = rounds.as_chunks().0.to_vec();
         let mut t = start.clone();
-        let end = sumcheck::verify(name, claim, rounds.len(), Unread::of(&SumcheckProof { rounds }), &mut t).ok()?;
+        let end = sumcheck::verify(
+            name,
+            claim,
+            rounds.len(),
+            Unread::of(&SumcheckProof { rounds }),
+            None,
+            &mut t,
+        )
+        .ok()?;
         Some(
             [
                 bytes_of(&end.point),

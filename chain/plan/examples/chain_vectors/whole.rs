@@ -13,16 +13,18 @@ use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_GRIND, MATMULS, OPERANDS, POINTS};
-use tessera_verifier::message::Unread;
+use tessera_verifier::labels::{
+    ACTIVATIONS, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK, QUERY_WORK,
+};
+use tessera_verifier::message::{NoWork, Unread};
 use tessera_verifier::opening::parts::{
     longest, parts_of, proof_of, CodeOpening, Layout, LeafOpening, OpeningPolicy, OracleOpening, ProofParts, FIBRE,
 };
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError, TreeName};
-use tessera_verifier::policy::LOOKUP_GRIND_BITS;
+use tessera_verifier::policy::WORKED_FOLDS;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{absorb_counts, draw_relations};
-use tessera_verifier::suite::{Digest, Suite};
+use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
@@ -47,7 +49,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     let params = CommitmentParams::of_activations(&shape, &key.weights);
     let ends = Ends::default();
     let mut t = beginning(key, proof, own, &whole, &params)?;
-    assert!(t.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work));
+    assert!(t.work(LOOKUP_WORK, own.lookup_work));
     let drawn = relation_elements(t.clone());
     let relations = draw_relations(&mut t, &key.config.relations());
     let trees = lookup_trees(&shape);
@@ -59,6 +61,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     };
     let lookup_claims = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
     let lookup_sum = gkr::sum(&own.lookups) - padding(&trees);
+    assert!(t.work(POINTS_WORK, own.points_work));
     let points = Points::new(&shape, t.challenges(POINTS, Points::count(&shape)));
     let public = Public {
         shape: &shape,
@@ -76,6 +79,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         own.matmuls.claim,
         variables as usize,
         Unread::of(&own.matmuls.sumcheck),
+        None,
         &mut t,
     )?;
     t.send(OPERANDS, &own.matmuls.operands);
@@ -127,7 +131,8 @@ fn opening_of(
     before.cases(own, random);
     let about = format!("linear claims in {} variables", own.linear.rounds.len());
     sumchecks(&about, CLAIMS, batch.value, &own.linear, t, random);
-    let end = sumcheck::verify(CLAIMS, batch.value, linear_variables(shape), Unread::of(&own.linear), t)?;
+    let (variables, last) = (linear_variables(shape), (CLAIMS_WORK, Unread::of(&own.linear_work)));
+    let end = sumcheck::verify(CLAIMS, batch.value, variables, Unread::of(&own.linear), Some(last), t)?;
 
     let columns = key.opened(&whole);
     let weights = Claim {
@@ -215,6 +220,8 @@ struct Opened<'a> {
 enum Answer {
     Accepted(Vec<u8>),
     Refused(String),
+    /// This proof of work is missing.
+    Unworked(NoWork),
 }
 
 const CODES: [&str; 2] = ["weights", "activations"];
@@ -252,17 +259,20 @@ impl Opened<'_> {
         }
         for (own, name) in proof.codes.iter().zip(CODES) {
             data.elements(&format!("band rounds of the {name}"), own.band_rounds.as_flattened());
+            data.nonces(&format!("column work of the {name}"), &own.column_work);
             data.elements(&format!("band value of the {name}"), &[own.band_value]);
         }
         data.elements("cross values", &proof.cross_values);
+        data.nonces("sum work", &[proof.sum_work]);
         for (i, round) in proof.fold_rounds.iter().enumerate() {
             if let (0, Some(root)) = (i % 3, proof.roots.get(i / 3)) {
                 data.put(&format!("root of oracle {}", i / 3), root);
             }
             data.elements(&format!("fold round {i}"), round);
+            data.nonces("fold work", proof.fold_work.get(i..=i).unwrap_or_default());
         }
         data.elements("last message", &proof.final_message);
-        data.put("nonce", &proof.nonce.to_be_bytes());
+        data.nonces("nonce", &[proof.nonce]);
         for ((own, name), claim) in proof.codes.iter().zip(CODES).zip(self.claims) {
             // In two parts, as a sender may send them.
             let row = FIBRE * claim.commitment.params.columns();
@@ -300,6 +310,7 @@ impl Opened<'_> {
             // Proofs have the last message once.
             Ok(()) if !same => Answer::Refused("last message".to_owned()),
             Ok(()) => Answer::Accepted(t.channel().digest().to_vec()),
+            Err(OpeningError::Work(missing)) => Answer::Unworked(missing),
             Err(error) => Answer::Refused(reason(&error).to_owned()),
         }
     }
@@ -320,19 +331,24 @@ impl Opened<'_> {
         let mut codes = vec![CodeOpening::default(); 2];
         for (own, claim) in codes.iter_mut().zip(self.claims) {
             own.band_rounds = rounds(&mut data, claim.columns.log_bands())?;
+            own.column_work = data.nonces(claim.columns.log_columns() as usize)?;
             own.band_value = *data.raw_elements(1)?.first()?;
         }
         let long = self.long();
         let cross_values = data.raw_elements(2)?;
-        let (mut roots, mut fold_rounds) = (Vec::new(), Vec::new());
+        let sum_work = data.nonce()?;
+        let (mut roots, mut fold_rounds, mut fold_work) = (Vec::new(), Vec::new(), Vec::new());
         for i in 0..long.log_folded() - long.log_final() {
             if i % 3 == 0 {
                 roots.push(data.digest()?);
             }
             fold_rounds.extend(rounds(&mut data, 1)?);
+            if fold_work.len() < WORKED_FOLDS {
+                fold_work.push(data.nonce()?);
+            }
         }
         let final_message = data.raw_elements(1 << long.log_final())?;
-        let nonce = u64::from_be_bytes(data.take(8)?.try_into().ok()?);
+        let nonce = data.nonce()?;
         for (own, claim) in codes.iter_mut().zip(self.claims) {
             let row = FIBRE * claim.commitment.params.columns();
             let mut values = Vec::new();
@@ -355,7 +371,9 @@ impl Opened<'_> {
         let proof = ProofParts {
             codes,
             cross_values,
+            sum_work,
             fold_rounds,
+            fold_work,
             roots,
             final_message,
             nonce,
@@ -441,7 +459,34 @@ impl Opened<'_> {
         match self.answer(input) {
             Answer::Accepted(digest) => case("opening", about, input, Some(digest)),
             Answer::Refused(why) => refused("opening", about, honest, input, &why),
+            Answer::Unworked(missing) => {
+                refused("opening", about, honest, input, "work");
+                if let Some(reworked) = self.reworked(input, missing) {
+                    self.changed(&format!("{about}, with the work done again"), honest, &reworked);
+                }
+            }
         }
+    }
+
+    /// Changed calldata with a missing proof of work done again, but for the one before the queries, which takes long. Other nonces may have
+    /// the same bytes: with one behind the right one changed, the same work is missing.
+    fn reworked(&self, input: &[u8], missing: NoWork) -> Option<Vec<u8>> {
+        if missing.work.label == QUERY_WORK {
+            return None;
+        }
+        let channel = SuiteChannel::at(Suite::Keccak, missing.over);
+        let nonce: u64 = (0..).find(|nonce| channel.verify_pow_nonce(missing.work.bits, *nonce))?;
+        let old = missing.nonce.to_be_bytes();
+        let places = (0..input.len()).rev().filter(|place| input[*place..].starts_with(&old));
+        let mut tries = places.map(|place| {
+            let mut other = input.to_vec();
+            other[place..place + old.len()].copy_from_slice(&nonce.to_be_bytes());
+            other
+        });
+        tries.find(|other| match self.answer(other) {
+            Answer::Unworked(next) => next.over != missing.over,
+            _ => true,
+        })
     }
 }
 
@@ -480,7 +525,7 @@ fn reason(error: &OpeningError) -> &'static str {
         // Who calls the contract looks at the ends of the band sumchecks, when all is said.
         OpeningError::BandClaim { .. } => "end of the band sumcheck|end of the folding sumcheck",
         OpeningError::FoldClaim => "end of the folding sumcheck",
-        OpeningError::Grind { .. } => "work",
+        OpeningError::Work(_) => "work",
         OpeningError::OpenedValues {
             tree: TreeName::Committed(_),
             ..

@@ -36,6 +36,10 @@ impl Bytes {
         self.words(elements.iter().flat_map(|own| own.to_m31_array().map(|own| own.0)));
     }
 
+    pub fn nonces(&mut self, nonces: &[u64]) {
+        self.0.extend(nonces.iter().flat_map(|own| own.to_be_bytes()));
+    }
+
     pub fn nodes(&mut self, nodes: &[Blake2sHash]) {
         self.0.extend(nodes.iter().flat_map(|own| own.0));
     }

@@ -115,7 +115,7 @@ fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8>
     bytes.0.extend(own.activations);
     bytes.nodes(own.stark.commitments.get(1..2).unwrap_or_default());
     bytes.words(own.statistics.tops.iter().map(|top| i32::from(*top) as u32));
-    bytes.0.extend(own.lookup_work.to_be_bytes());
+    bytes.nonces(&[own.lookup_work]);
     for group in &own.lookups {
         bytes.elements(group.roots.as_flattened());
         for layer in &group.layers {
@@ -123,11 +123,13 @@ fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8>
             bytes.elements(layer.children.as_flattened());
         }
     }
+    bytes.nonces(&[own.points_work]);
     bytes.elements(&[own.matmuls.claim]);
     bytes.elements(own.matmuls.sumcheck.rounds.as_flattened());
     bytes.elements(own.matmuls.operands.as_flattened());
     bytes.elements(&[conversation.outputs.value]);
     bytes.elements(own.linear.rounds.as_flattened());
+    bytes.nonces(&[own.linear_work]);
     bytes.0
 }
 
@@ -143,7 +145,7 @@ fn stark(own: &Stark, claimed_sum: SecureField) -> Part {
     let layers = || std::iter::once(&fri.first_layer).chain(&fri.inner_layers);
     layers().for_each(|layer| bytes.nodes(&[layer.commitment]));
     bytes.elements(&fri.last_layer_poly);
-    bytes.0.extend(own.proof_of_work.to_be_bytes());
+    bytes.nonces(&[own.proof_of_work]);
     let trees = own.queried_values.iter().zip(&own.decommitments.0);
     let rows = trees.map(|(columns, path)| {
         let mut bytes = Bytes::default();

@@ -12,8 +12,9 @@ use tessera_verifier::stark::samples;
 use super::bytes::Part;
 use crate::average;
 
-/// Bytes of a number, of an element and of a digest.
+/// Bytes of a number, of a nonce, of an element and of a digest.
 pub const NUMBER: usize = 4;
+pub const NONCE: usize = 8;
 pub const ELEMENT: usize = 16;
 pub const DIGEST: usize = 32;
 
@@ -59,9 +60,9 @@ pub fn oracle(queries: usize, [known, depth]: [u32; 2], fold: u32) -> usize {
 
 /// Bytes that a sender of a statement of so many token rows sends before the opening.
 pub fn said(shape: &Shape, rows: usize) -> usize {
-    // Two lengths and a zero, the context, prompt and output; both roots, the logits and the work.
+    // Two lengths and a zero, the context, prompt and output; both roots, the logits and three proofs of work.
     let statement = 3 * NUMBER + DIGEST + NUMBER * (rows + 1);
-    let roots = 2 * DIGEST + NUMBER * shape.outputs + 8;
+    let roots = 2 * DIGEST + NUMBER * shape.outputs + 3 * NONCE;
     let logs: Vec<u32> = lookup_trees(shape).iter().map(LookupTree::log_leaves).collect();
     let layers = depths(&logs)
         .into_iter()
@@ -91,7 +92,7 @@ pub fn stark(relations: &[Relation]) -> PartLengths {
     let mut stages: Vec<usize> = rows.chain((0..layers).map(layer)).collect();
     stages.last_mut().into_iter().for_each(|own| *own += last);
     PartLengths {
-        conversation: ELEMENT + 2 * DIGEST + ELEMENT * sampled + DIGEST * layers as usize + last + 8,
+        conversation: ELEMENT + 2 * DIGEST + ELEMENT * sampled + DIGEST * layers as usize + last + NONCE,
         stages,
         trees: trees.len(),
     }

@@ -2,13 +2,15 @@
 //! the points where its band sumchecks end.
 
 use stwo::core::fields::qm31::SecureField;
-use tessera_verifier::labels::{BAND_ROUND, EVALUATION};
+use tessera_verifier::labels::{BAND_ROUND, COLUMN_WORK, EVALUATION};
+use tessera_verifier::message::Exchange;
 use tessera_verifier::opening::parts::{absorb_claims, longest, parts_of, Layout, OpeningPolicy, FIBRE, FOLD_LOG};
 use tessera_verifier::opening::{Claim, CommitmentParams, OpenedColumns, OpeningProof};
+use tessera_verifier::policy::WORKED_FOLDS;
 use tessera_verifier::transcript::Transcript;
 
 use super::bytes::{again, Bytes, Part};
-use super::lengths::{self, PartLengths, DIGEST, ELEMENT, NUMBER};
+use super::lengths::{self, PartLengths, DIGEST, ELEMENT, NONCE, NUMBER};
 use crate::average;
 
 /// The most bytes of rows of a stage: others fit beside it.
@@ -24,8 +26,15 @@ pub fn band_ends(claims: &[Claim<'_>; 2], proof: &OpeningProof, transcript: &mut
     absorb_claims(transcript, &policy, claims.iter());
     let mut ends: [Vec<SecureField>; 2] = Default::default();
     for (own, end) in parts_of(proof).codes.iter().zip(&mut ends) {
-        let rounds = own.band_rounds.iter();
-        end.extend(rounds.map(|round| BAND_ROUND.send(round, transcript)));
+        let Exchange(said, answer) = BAND_ROUND;
+        let mut nonces = own.column_work.iter();
+        for round in &own.band_rounds {
+            transcript.send(said, round);
+            if let Some(nonce) = nonces.next() {
+                let _ = transcript.work(policy.before_challenge(COLUMN_WORK), *nonce);
+            }
+            end.push(transcript.challenge(answer));
+        }
         transcript.send(EVALUATION, &own.band_value);
     }
     ends
@@ -53,7 +62,10 @@ pub fn expected(columns: &[OpenedColumns; 2], commitments: &[CommitmentParams; 2
     let rounds = bands + (folded - long.log_final());
     let oracles: Vec<u32> = long.oracles().collect();
     let last = ELEMENT << long.log_final();
-    let conversation = lengths::rounds(rounds) + 4 * ELEMENT + DIGEST * oracles.len() + last + 8;
+    // Nonces before the weights of columns, the sum, the first folds and the queries.
+    let weighed: u32 = columns.iter().map(Layout::log_columns).sum();
+    let nonces = weighed as usize + 1 + WORKED_FOLDS + 1;
+    let conversation = lengths::rounds(rounds) + 4 * ELEMENT + DIGEST * oracles.len() + last + NONCE * nonces;
     let mut stages = Vec::new();
     for own in commitments {
         let (row, depth) = (own.columns() * FIBRE, own.log_leaves());
@@ -87,18 +99,21 @@ pub fn opening(proof: &OpeningProof, columns: [usize; 2]) -> Part {
     let mut bytes = Bytes::default();
     for code in &own.codes {
         bytes.elements(code.band_rounds.as_flattened());
+        bytes.nonces(&code.column_work);
         bytes.elements(&[code.band_value]);
     }
     bytes.elements(&own.cross_values);
+    bytes.nonces(&[own.sum_work]);
     for (i, round) in own.fold_rounds.iter().enumerate() {
         // The root of an oracle comes before its folds.
         if i % FOLDS == 0 {
             bytes.0.extend(own.roots.get(i / FOLDS).into_iter().flatten());
         }
         bytes.elements(round);
+        bytes.nonces(own.fold_work.get(i..=i).unwrap_or_default());
     }
     bytes.elements(&own.final_message);
-    bytes.0.extend(own.nonce.to_be_bytes());
+    bytes.nonces(&[own.nonce]);
     // Rows, as many as a stage takes, then the path of all.
     let mut stages = Vec::new();
     for (code, columns) in own.codes.iter().zip(columns) {

@@ -7,13 +7,15 @@ use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
 use tessera_verifier::labels::{
-    BAND_ROUND, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, OPENING_GRIND, ORACLE,
+    BAND_ROUND, COLUMN_WORK, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, FOLD_WORK, ORACLE, SUM_WORK,
 };
+use tessera_verifier::message::{Exchange, Work};
 use tessera_verifier::opening::parts::{
     absorb_claims, draw_leaves, extend, longest, proof_of, CodeOpening, Combined, Layout, LeafOpening, OpeningPolicy,
     OracleOpening, ProofParts, FOLD_LOG,
 };
 use tessera_verifier::opening::{Claim, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
+use tessera_verifier::policy::WORKED_FOLDS;
 use tessera_verifier::suite::Digest;
 use tessera_verifier::sumcheck::Round;
 use tessera_verifier::transcript::Transcript;
@@ -79,17 +81,16 @@ impl<'a> ProverClaim<'a> {
     }
 
     /// The band sumcheck. Returns what there is of it in the proof, the weights of the columns, and the point.
-    fn reduce(&self, transcript: &mut Transcript) -> (CodeOpening, Vec<SecureField>, Vec<SecureField>) {
+    fn reduce(
+        &self,
+        policy: &OpeningPolicy,
+        transcript: &mut Transcript,
+    ) -> (CodeOpening, Vec<SecureField>, Vec<SecureField>) {
         let columns = &self.claim.columns;
-        let (band_rounds, rho, band_value) = band_sumcheck(columns, self.claim.gamma, self.values, transcript);
+        let (code, rho) = band_sumcheck(policy, columns, self.claim.gamma, self.values, transcript);
         let (column_point, band_point) = rho.split_at(columns.log_columns() as usize);
         let (_, rest) = self.local();
-        let own = CodeOpening {
-            band_rounds,
-            band_value,
-            ..Default::default()
-        };
-        (own, eq_table(column_point), [band_point, rest].concat())
+        (code, eq_table(column_point), [band_point, rest].concat())
     }
 
     /// The combination of the columns, folded once.
@@ -120,7 +121,7 @@ pub fn open_under(
 ) -> Result<OpeningProof, OpeningProverError> {
     let (mut folding, proof) = begin(policy, claims, transcript)?;
     folding.run(transcript);
-    Ok(proof_of(folding.finish(claims, policy, transcript, proof)?))
+    Ok(proof_of(folding.finish(claims, transcript, proof)?))
 }
 
 /// Everything up to the sum of all combined columns, which is still to be folded.
@@ -138,7 +139,7 @@ pub(super) fn begin(
     absorb_claims(transcript, policy, claims.iter().map(|own| &own.claim));
     let (mut codes, mut columns, mut points) = (Vec::new(), Vec::new(), Vec::new());
     for own in &*claims {
-        let (code, weights, point) = own.reduce(transcript);
+        let (code, weights, point) = own.reduce(policy, transcript);
         codes.push(code);
         columns.push(weights);
         points.push(extend(point, long.log_folded()));
@@ -150,6 +151,7 @@ pub(super) fn begin(
     let messages = messages.collect::<Result<Vec<_>, DeviceError>>()?;
     let cross_values = cross_values(&messages, &points);
     transcript.send(CROSS_VALUES, &cross_values[..]);
+    let sum_work = grind::send(policy.before_challenge(SUM_WORK), transcript);
     let Combined { scales, points } = Combined::draw(points, transcript);
 
     let longest = claims.iter().find(|own| own.committed.commitment().params == long);
@@ -158,9 +160,10 @@ pub(super) fn begin(
     let proof = ProofParts {
         codes,
         cross_values,
+        sum_work,
         ..Default::default()
     };
-    Ok((Folding::new(&long, message, twiddles), proof))
+    Ok((Folding::new(policy, &long, message, twiddles), proof))
 }
 
 /// The value of a claim: the sum of `gamma[B] band_values[B]`.
@@ -169,31 +172,53 @@ pub fn value(gamma: &[SecureField], band_values: &[SecureField]) -> SecureField 
     terms.fold(SecureField::zero(), |sum, (&g, &w)| sum + g * w)
 }
 
-/// Sumcheck of `sum_B gamma[B] w[B]`. Returns the rounds, the point and the final value of `w`.
+/// Sumcheck of `sum_B gamma[B] w[B]`. Returns what there is of it in the proof, and the point.
 fn band_sumcheck(
+    policy: &OpeningPolicy,
     columns: &OpenedColumns,
     gamma: &[SecureField],
     band_values: &[SecureField],
     transcript: &mut Transcript,
-) -> (Vec<Round>, Vec<SecureField>, SecureField) {
+) -> (CodeOpening, Vec<SecureField>) {
     let padded = |values: &[SecureField]| {
         let mut table = values.to_vec();
         table.resize(1 << columns.log_bands(), SecureField::zero());
         table
     };
     let (mut gamma, mut values) = (padded(gamma), padded(band_values));
-    let (mut rounds, mut rho) = (Vec::new(), Vec::new());
+    let (mut own, mut rho) = (CodeOpening::default(), Vec::new());
     while values.len() > 1 {
         let half = values.len() / 2;
         let round = sum_products(half, |i| ((gamma[i], gamma[half + i]), (values[i], values[half + i])));
-        let r = BAND_ROUND.send(&round, transcript);
+        let worked = rho.len() < columns.log_columns() as usize;
+        let r = send_round(
+            BAND_ROUND,
+            &round,
+            worked.then_some((policy.before_challenge(COLUMN_WORK), &mut own.column_work)),
+            transcript,
+        );
         fold_msb_in_place(&mut gamma, r);
         fold_msb_in_place(&mut values, r);
-        rounds.push(round);
+        own.band_rounds.push(round);
         rho.push(r);
     }
-    transcript.send(EVALUATION, &values[0]);
-    (rounds, rho, values[0])
+    own.band_value = values[0];
+    transcript.send(EVALUATION, &own.band_value);
+    (own, rho)
+}
+
+/// Sends a round, and the proof of work if one is due, whose nonce is kept; returns the challenge.
+fn send_round(
+    Exchange(said, answer): Exchange,
+    round: &Round,
+    due: Option<(Work, &mut Vec<u64>)>,
+    transcript: &mut Transcript,
+) -> SecureField {
+    transcript.send(said, round);
+    if let Some((work, nonces)) = due {
+        nonces.push(grind::send(work, transcript));
+    }
+    transcript.challenge(answer)
 }
 
 /// Values of a variable at 0 and 1.
@@ -243,20 +268,30 @@ impl Oracle {
 
 /// State of the folding sumcheck and of the commitments between its rounds.
 pub(super) struct Folding {
+    policy: OpeningPolicy,
     params: CommitmentParams,
     twiddles: Arc<Twiddles>,
     pub(super) message: Message,
     rounds: Vec<Round>,
+    /// Nonces of the first of them.
+    work: Vec<u64>,
     oracles: Vec<Oracle>,
 }
 
 impl Folding {
-    pub(super) fn new(params: &CommitmentParams, message: Message, twiddles: Arc<Twiddles>) -> Self {
+    pub(super) fn new(
+        policy: &OpeningPolicy,
+        params: &CommitmentParams,
+        message: Message,
+        twiddles: Arc<Twiddles>,
+    ) -> Self {
         Self {
+            policy: *policy,
             params: *params,
             twiddles,
             message,
             rounds: Vec::new(),
+            work: Vec::new(),
             oracles: Vec::new(),
         }
     }
@@ -278,7 +313,13 @@ impl Folding {
     /// One round of the sumcheck, which is one fold.
     pub(super) fn round(&mut self, transcript: &mut Transcript) {
         let round = self.message.round();
-        let r = FOLD_ROUND.send(&round, transcript);
+        let worked = self.rounds.len() < WORKED_FOLDS;
+        let r = send_round(
+            FOLD_ROUND,
+            &round,
+            worked.then_some((self.policy.before_challenge(FOLD_WORK), &mut self.work)),
+            transcript,
+        );
         self.message.bind(r);
         self.rounds.push(round);
     }
@@ -306,13 +347,12 @@ impl Folding {
     pub(super) fn finish(
         self,
         claims: &mut [ProverClaim<'_>],
-        policy: &OpeningPolicy,
         transcript: &mut Transcript,
         mut proof: ProofParts,
     ) -> Result<ProofParts, OpeningProverError> {
         transcript.send(FINAL_MESSAGE, self.message.values());
-        let nonce = grind::send(OPENING_GRIND, policy.grind_bits, transcript);
-        let mut positions = draw_leaves(transcript, &self.params, policy);
+        let nonce = grind::send(self.policy.before_queries(), transcript);
+        let mut positions = draw_leaves(transcript, &self.params, &self.policy);
 
         for (code, own) in proof.codes.iter_mut().zip(claims) {
             code.rows = self.open_rows(own.committed, &positions)?;
@@ -326,6 +366,7 @@ impl Folding {
         }
         Ok(ProofParts {
             fold_rounds: self.rounds,
+            fold_work: self.work,
             roots,
             final_message: self.message.into_values(),
             nonce,

@@ -11,6 +11,7 @@ use std::ops::{Deref, DerefMut, Range};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::eval_padded;
+use tessera_verifier::labels::{COLUMN_WORK, FOLD_WORK, SUM_WORK};
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::parts::{
     absorb_claims, draw_leaves, longest, parts_of, proof_of, verify_under, Layout, OpeningPolicy, ProofParts,
@@ -33,6 +34,7 @@ const SUITE: Suite = Suite::Blake2s;
 const POLICY: OpeningPolicy = OpeningPolicy {
     queries: 30,
     grind_bits: 4,
+    challenge_bits: 0,
 };
 
 /// xorshift64*, so that every failure can be repeated.
@@ -366,20 +368,30 @@ impl Drawn {
         let mut t = transcript();
         absorb_claims(&mut t, &POLICY, claims.iter());
         for own in &proof.codes {
+            let mut nonces = own.column_work.iter();
             for round in &own.band_rounds {
                 t.message("opening band round", round);
+                nonces
+                    .next()
+                    .into_iter()
+                    .for_each(|nonce| assert!(t.work(POLICY.before_challenge(COLUMN_WORK), *nonce)));
                 t.challenge("opening band challenge");
             }
             t.message("opening evaluation", &[own.band_value]);
         }
         t.message("opening cross values", &proof.cross_values);
+        assert!(t.work(POLICY.before_challenge(SUM_WORK), proof.sum_work));
         let sum = ["opening sum", "opening points"].map(|label| t.challenge(label));
         let long = case.long();
         let mut roots = long.oracles().zip(&proof.roots).peekable();
-        let mut rounds = proof.fold_rounds.iter();
+        let (mut rounds, mut nonces) = (proof.fold_rounds.iter(), proof.fold_work.iter());
         for variables in (long.log_final()..long.log_message).rev() {
             if variables < long.log_folded() {
                 t.message("opening fold round", rounds.next().expect("a round"));
+                nonces
+                    .next()
+                    .into_iter()
+                    .for_each(|nonce| assert!(t.work(POLICY.before_challenge(FOLD_WORK), *nonce)));
                 t.challenge("opening fold challenge");
             }
             if let Some((_, root)) = roots.next_if(|(due, _)| *due == variables) {
@@ -387,7 +399,7 @@ impl Drawn {
             }
         }
         t.message("opening final message", &proof.final_message);
-        let _ = t.grind("opening work", POLICY.grind_bits, proof.nonce);
+        let _ = t.work(POLICY.before_queries(), proof.nonce);
         let positions = draw_leaves(&mut t, &long, &POLICY);
         Self { sum, positions }
     }

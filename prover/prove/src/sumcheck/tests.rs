@@ -67,7 +67,15 @@ fn run(instances: &[Instance], claim: SecureField, tamper: impl Fn(&mut Sumcheck
     tamper(&mut proved.proof);
     let mut verifier = Transcript::new("test");
     let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);
-    let result = verify("batch", claim, variables, Unread::of(&proved.proof), &mut verifier).unwrap();
+    let result = verify(
+        "batch",
+        claim,
+        variables,
+        Unread::of(&proved.proof),
+        None,
+        &mut verifier,
+    )
+    .unwrap();
     if result.point == proved.point {
         assert_eq!(
             prover.challenge("next"),
@@ -175,7 +183,14 @@ fn too_few_and_too_many_rounds_are_named() {
     for got in [0, 3, 5] {
         let mut proof = proved.proof.clone();
         proof.rounds.resize(got, [SecureField::zero(); 2]);
-        let result = verify("batch", claim, 4, Unread::of(&proof), &mut Transcript::new("test"));
+        let result = verify(
+            "batch",
+            claim,
+            4,
+            Unread::of(&proof),
+            None,
+            &mut Transcript::new("test"),
+        );
         let expected = SumcheckError::Rounds {
             label: "batch".to_owned(),
             got,
@@ -191,9 +206,16 @@ fn label_claim_and_size_separate_transcripts() {
         rounds: vec![[SecureField::one(); 2]; 2],
     };
     let point = |label: &'static str, claim: u32| {
-        verify(label, claim.into(), 2, Unread::of(&proof), &mut Transcript::new("test"))
-            .unwrap()
-            .point
+        verify(
+            label,
+            claim.into(),
+            2,
+            Unread::of(&proof),
+            None,
+            &mut Transcript::new("test"),
+        )
+        .unwrap()
+        .point
     };
     assert_eq!(point("a", 1), point("a", 1));
     assert_ne!(point("a", 1), point("b", 1));

@@ -18,6 +18,7 @@ use tessera_prover::device::Device;
 use tessera_prover::opening::{self, commit, Codeword, CommittedWeights, ProverClaim, Split};
 use tessera_prover::vectors::Vectors;
 use tessera_support::progress::Silent;
+use tessera_verifier::labels::CLAIMS_WORK;
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{self as verifier, CommitmentParams};
 use tessera_verifier::suite::Suite;
@@ -60,12 +61,13 @@ fn the_linear_claims_end_in_the_committed_units() {
         let (shape, label) = (&case.shape, "units");
         let columns = Vectors.columns(of_elements(&case.columns)).expect("columns");
         let proved = claims::prove(&batch, shape, &Vectors, &*columns, &mut Transcript::new(label)).expect("rounds");
-        let variables = linear_variables(shape);
+        let (variables, nonce) = (linear_variables(shape), proved.nonce.expect("work"));
         let end = sumcheck::verify(
             "claims",
             batch.value,
             variables,
             Unread::of(&proved.proof),
+            Some((CLAIMS_WORK, Unread::of(&nonce))),
             &mut Transcript::new(label),
         );
         let end = end.expect("as many rounds as variables");

@@ -10,15 +10,15 @@ use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{groups, lookup_trees, LookupTree};
 use tessera_circuits::wiring::{Points, Public};
+use tessera_prover::grind;
 use tessera_testkit::reworked;
 use tessera_verifier::gkr::{self, GroupProof, LayerProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
-    ACTIVATIONS, LOOKUP_CHILDREN, LOOKUP_GRIND, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, MATMULS, POINTS,
+    ACTIVATIONS, LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, LOOKUP_WORK, MATMULS, POINTS, POINTS_WORK,
 };
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::policy::LOOKUP_GRIND_BITS;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark;
 use tessera_verifier::sumcheck::{self, SumcheckProof};
@@ -31,7 +31,6 @@ type K = SecureField;
 pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     proof.model = key.id().expect("an id");
     proof.chunks[0].layers = key.config.layers as u32;
-    let mut proof = reworked(key, proof);
     let statement = &proof.statement;
     let tokens = 1 << ModelConfig::token_log(statement.rows());
     let ends = ends(&[], 1, tokens, key.config.hidden).expect("one chunk")[0];
@@ -45,13 +44,14 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     transcript.send(ACTIVATIONS, &own.activations);
     stark::absorb_counts(&key.tables_root, &own.stark, &mut transcript).expect("counts");
     absorb_statistics(&own.statistics, &mut transcript);
-    assert!(transcript.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work));
+    own.lookup_work = grind::send(LOOKUP_WORK, &mut transcript);
     stark::draw_relations(&mut transcript, &key.config.relations());
     let trees = lookup_trees(&shape);
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let groups = groups(&logs).into_iter();
     own.lookups = groups.map(|group| faked_group(&logs[group], &mut transcript)).collect();
 
+    own.points_work = grind::send(POINTS_WORK, &mut transcript);
     let points = Points::new(&shape, transcript.challenges(POINTS, Points::count(&shape)));
     let public = Public {
         shape: &shape,
@@ -73,13 +73,14 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
         K::zero(),
         rounds.rounds.len(),
         Unread::of(rounds),
+        None,
         &mut transcript,
     )
     .expect("as many rounds");
     own.matmuls.operands = Default::default();
     own.matmuls.operands[Product::EMBED.index()][0] = public.embed_operand(&end.point);
     own.linear = zeros(linear_variables(&shape));
-    proof
+    reworked(key, proof)
 }
 
 /// Trees of `2^log` leaves that nobody has: numerators are one, as those of leaves are, and the denominators what they have to be. Those of

@@ -37,9 +37,12 @@ use tessera_prover::vectors::Vectors;
 use tessera_prover::{claims, grind, ProverModel};
 use tessera_verifier::gkr::sum;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{ACTIVATIONS, CLAIMED_SUM, CLAIMS, LOOKUP_GRIND, MATMULS, OPERANDS, POINTS};
+use tessera_verifier::labels::{
+    ACTIVATIONS, CLAIMED_SUM, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK,
+};
+use tessera_verifier::message::{Exchange, Work};
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
-use tessera_verifier::policy::{stark_config, LOOKUP_GRIND_BITS};
+use tessera_verifier::policy::stark_config;
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::stark::{component, draw_relations, Stark};
 use tessera_verifier::suite::{Suite, SuiteChannel};
@@ -77,17 +80,23 @@ fn constant_rounds(
     label: &'static str,
     claim: K,
     variables: usize,
+    last: Option<Work>,
     transcript: &mut Transcript,
-) -> (SumcheckProof, Vec<K>, K) {
+) -> (SumcheckProof, u64, Vec<K>, K) {
     open_batch(label, claim, variables, transcript);
     let half = K::from(2).inverse();
     let (mut value, mut rounds, mut point) = (claim, Vec::new(), Vec::new());
-    for _ in 0..variables {
+    let (Exchange(said, answer), mut nonce) = (rounds_of(label), 0);
+    for round in 1..=variables {
         value *= half;
         rounds.push([value; 2]);
-        point.push(rounds_of(label).send(&[value; 2], transcript));
+        transcript.send(said, &[value; 2]);
+        if let Some(work) = last.filter(|_| round == variables) {
+            nonce = grind::send(work, transcript);
+        }
+        point.push(transcript.challenge(answer));
     }
-    (SumcheckProof { rounds }, point, value)
+    (SumcheckProof { rounds }, nonce, point, value)
 }
 
 /// Claims what the accumulators of the trace are, and makes up an operand with which the products end there: a normed
@@ -103,7 +112,7 @@ fn free_matmuls(
     let accumulators = &public.trace_claims(K::zero())[0];
     let claim = total(accumulators, columns) - accumulators.value;
     let variables = public.shape.product_variables() as usize;
-    let (sumcheck, point, value) = constant_rounds(MATMULS, claim, variables, t);
+    let (sumcheck, _, point, value) = constant_rounds(MATMULS, claim, variables, None, t);
     let out = suffix(&public.points.out, opened.log_band() + TILE_LOG);
     let bands = Vectors.bands(&TileRange::new(tiles, opened.tiles()), out, 0);
     let (bands, traffic) = bands.expect("bands");
@@ -362,14 +371,15 @@ fn prove_linear(
     shape: &Shape,
     columns: &[Columns],
     transcript: &mut Transcript,
-) -> (SumcheckProof, Vec<K>, K) {
+) -> (SumcheckProof, u64, Vec<K>, K) {
     if hooks.linear != Rounds::Honest {
-        return constant_rounds(CLAIMS, batch.value, linear_variables(shape), transcript);
+        let last = Some(CLAIMS_WORK);
+        return constant_rounds(CLAIMS, batch.value, linear_variables(shape), last, transcript);
     }
     let proved = claims::prove(batch, shape, &Vectors, &*held(columns), transcript).expect("rounds");
     let rounds = proved.proof.rounds.iter().zip(&proved.point);
     let value = rounds.fold(batch.value, |value, (message, r)| round_value(value, *message, *r));
-    (proved.proof, proved.point, value)
+    (proved.proof, proved.nonce.expect("work"), proved.point, value)
 }
 
 /// The names of the claims that do not hold of the trace.
@@ -476,13 +486,14 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     });
     heard.root(&counts_root);
     absorb_statistics(&statistics, &mut heard);
-    let lookup_work = grind::send(LOOKUP_GRIND, LOOKUP_GRIND_BITS, &mut heard);
-    let _ = transcript.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, lookup_work);
+    let lookup_work = grind::send(LOOKUP_WORK, &mut heard);
+    let _ = transcript.work(LOOKUP_WORK, lookup_work);
     let mut relations = draw_relations(&mut transcript, &shape.config.relations());
     (hooks.relations)(&mut relations);
     let trees = lookup_trees(&shape);
     let lookups = prove_lookups(hooks, &shape, columns.clone(), &trees, &relations, &mut transcript);
 
+    let points_work = grind::send(POINTS_WORK, &mut transcript);
     let points = Points::new(&shape, transcript.challenges(POINTS, Points::count(&shape)));
     let public = Public {
         shape: &shape,
@@ -499,7 +510,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let claims = || linear_claims(&public, &trees, &relations, &lookups, &matmuls);
     (hooks.broken_claims)(&|| broken(claims(), &columns));
     let (wanted, summed) = batches(hooks, &claims, transcript.challenge(CLAIMS));
-    let (linear, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
+    let (linear, linear_work, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
 
     let claim = Claim {
         gamma: &unit_coefficients(&shape, &wanted, &point),
@@ -542,8 +553,10 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         activations: root,
         lookup_work,
         lookups: lookups.proofs,
+        points_work,
         matmuls: matmuls.proof,
         linear,
+        linear_work,
         opening,
         claimed_sum,
         stark,

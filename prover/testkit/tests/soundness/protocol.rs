@@ -177,7 +177,7 @@ fn the_root_is_that_of_the_trace() {
         ..HONEST
     };
     let late = scene.forge(&hooks);
-    assert_rejected!(verify(key, &late), VerifyError::Grind { .. });
+    assert_rejected!(verify(key, &late), VerifyError::Work(_));
     assert_rejected!(verify(key, &reworked(key, late)), VerifyError::Gkr(_));
     // The leaves of another tree.
     let mut leaves = honest.clone();

@@ -62,6 +62,7 @@ fn polynomials_of_a_higher_degree_are_read_as_of_degree_two() {
         claim,
         4,
         Unread::of(&SumcheckProof { rounds }),
+        None,
         &mut Transcript::new(LABEL),
     )
     .expect("four rounds");
@@ -106,6 +107,7 @@ fn a_round_is_not_chosen_after_its_challenge() {
             claim,
             4,
             Unread::of(&SumcheckProof { rounds }),
+            None,
             &mut Transcript::new(LABEL),
         )
         .expect("four rounds");

@@ -73,9 +73,9 @@ pub fn answer(key: &ModelKey, proof: &Proof) -> Result<(), VerifyError> {
     verify_bytes(key, &encode(proof)).map(|_| ())
 }
 
-/// A proof that was changed at a place, with the work before the lookups done again, unless that is what was changed.
+/// A proof that was changed at a place, with the work before challenges done again, unless that is what was changed.
 fn with_work(key: &ModelKey, place: &str, proof: Proof) -> Proof {
-    match place.ends_with("lookup_work") {
+    match place.contains("_work") {
         true => proof,
         false => reworked(key, proof),
     }
@@ -117,7 +117,7 @@ fn check_every_change([Honest { key, proof, bytes }, _]: &[Honest; 2]) {
                 other => wrong.push(format!("{:?} of {}: {other:?}, not {}", row.op, node.path, row.text)),
             }
         }
-        if row.is_redrawn() {
+        if row.depends_on_chance() {
             *met.entry((row.op, row.within_chunk())).or_default() |= exact > 0;
         } else if exact == 0 {
             wrong.push(format!(

@@ -8,6 +8,7 @@ use tessera_circuits::statistics::StatisticsError;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::gkr::{GkrError, GroupProof};
 use tessera_verifier::key::ModelKey;
+use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK, POINTS_WORK, SUM_WORK};
 use tessera_verifier::opening::parts::{parts_of, ProofParts};
 use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
 use tessera_verifier::policy::{OPENING_GRIND_BITS, STARK_LOG_LAST_LAYER};
@@ -25,8 +26,8 @@ pub struct Row {
     expected: Box<dyn Fn(&VerifyError) -> bool>,
     /// The expected error as it is written in the manifest.
     pub text: &'static str,
-    /// The verifier draws other query positions before it comes to the expected error.
-    redrawn: bool,
+    /// What may be found in place of the expected error, by chance.
+    other: Option<fn(&VerifyError) -> bool>,
 }
 
 impl Row {
@@ -36,7 +37,7 @@ impl Row {
             op,
             expected: Box::new(expected),
             text,
-            redrawn: false,
+            other: None,
         }
     }
 
@@ -45,9 +46,9 @@ impl Row {
         (self.expected)(error)
     }
 
-    /// May other query positions be drawn before the expected error?
-    pub fn is_redrawn(&self) -> bool {
-        self.redrawn
+    /// May chance lead to another error than the expected one?
+    pub fn depends_on_chance(&self) -> bool {
+        self.other.is_some()
     }
 
     /// Its places without the number of their chunk.
@@ -55,13 +56,9 @@ impl Row {
         self.places.0.split_once("].").map_or(&self.places.0, |(_, rest)| rest)
     }
 
-    /// Does the row allow this error? Where other query positions are drawn, some may coincide that did not, or
-    /// no longer; then the number of answers is wrong before anything else is.
+    /// Does the row allow this error?
     pub fn allows(&self, error: &VerifyError) -> bool {
-        let answers = "answers of a column";
-        self.is_expected(error)
-            || (self.redrawn
-                && matches!(error, VerifyError::Stark(StarkError::Length { what, .. }) if *what == answers))
+        self.is_expected(error) || self.other.is_some_and(|other| other(error))
     }
 }
 
@@ -131,9 +128,29 @@ fn stwo(places: &str, op: Op, message: impl Into<String>) -> Row {
     )
 }
 
-/// A change of something that the transcript absorbs before the query positions are drawn.
+/// A change of something that the transcript absorbs before the query positions are drawn. Some of these may coincide that did not, or
+/// no longer; then the number of answers is wrong before anything else is.
 fn redrawn(row: Row) -> Row {
-    Row { redrawn: true, ..row }
+    let answers = |e: &VerifyError| matches!(e, VerifyError::Stark(StarkError::Length { what, .. }) if *what == "answers of a column");
+    Row {
+        other: Some(answers),
+        ..row
+    }
+}
+
+/// A nonce of the proof of work before a challenge, which was changed. Some nonce of 256 has the work, too: then `other` finds the
+/// other challenge.
+fn nonce(place: &str, label: &'static str, other: fn(&VerifyError) -> bool) -> [Row; 2] {
+    let missing = move |e: &VerifyError| match e {
+        VerifyError::Work(own) => own.work.label == label,
+        VerifyError::Sumcheck(SumcheckError::Work(own)) => own.work.label == label,
+        VerifyError::Opening(OpeningError::Work(own)) => own.work.label == label,
+        _ => false,
+    };
+    [Op::Change, Op::Modulus].map(|op| Row {
+        other: Some(other),
+        ..Row::new(place, op, "NoWork with the label of the place", missing)
+    })
 }
 
 const WORK: &str = "Proof of work verification failed.";
@@ -165,8 +182,13 @@ fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
     rows.extend(sumchecks(shape));
     // The root of the activations is absorbed before the first challenge.
     rows.push(row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. })));
-    rows.push(row!(Change "lookup_work" => VerifyError::Grind { .. }));
-    rows.push(row!(Modulus "lookup_work" => VerifyError::Grind { .. }));
+    rows.extend(nonce("lookup_work", LOOKUP_WORK.label, |e| {
+        matches!(e, VerifyError::Gkr(GkrError::Layer { .. }))
+    }));
+    rows.extend(nonce("points_work", POINTS_WORK.label, |e| {
+        matches!(e, VerifyError::Matmuls)
+    }));
+    rows.extend(nonce("linear_work", CLAIMS_WORK.label, band_claim));
     rows.extend(opening(parts_of(&proof.opening)));
     // One sum, which is in one equation with the sums of the lookups.
     rows.push(row!(Change "claimed_sum" => VerifyError::Stark(StarkError::Lookups)));
@@ -289,6 +311,11 @@ fn sumchecks(shape: &Shape) -> Vec<Row> {
 /// What an opening is about, in its order.
 const NAMES: [CommitmentName; 2] = [CommitmentName::Weights, CommitmentName::Activations];
 
+/// Either opening has the challenges that follow from the rounds before it.
+fn band_claim(error: &VerifyError) -> bool {
+    matches!(error, VerifyError::Opening(OpeningError::BandClaim { .. }))
+}
+
 /// The rows of the opening.
 fn opening(proof: &ProofParts) -> Vec<Row> {
     let row = |place: &str, op, text, expected: fn(&OpeningError) -> bool| {
@@ -298,16 +325,8 @@ fn opening(proof: &ProofParts) -> Vec<Row> {
         })
     };
     let fold = |e: &OpeningError| matches!(e, OpeningError::FoldClaim);
-    let work = |e: &OpeningError| {
-        matches!(
-            e,
-            OpeningError::Grind {
-                bits: OPENING_GRIND_BITS,
-                ..
-            }
-        )
-    };
-    let (fold_text, work_text) = ("OpeningError::FoldClaim", "OpeningError::Grind");
+    let work = |e: &OpeningError| matches!(e, OpeningError::Work(own) if own.work.bits == OPENING_GRIND_BITS);
+    let (fold_text, work_text) = ("OpeningError::FoldClaim", "OpeningError::Work");
     let mut rows = vec![
         row("cross_values[*]", Op::Change, fold_text, fold),
         row("fold_rounds[*]", Op::Change, fold_text, fold),
@@ -316,6 +335,22 @@ fn opening(proof: &ProofParts) -> Vec<Row> {
         row("nonce", Op::Change, work_text, work),
         row("nonce", Op::Modulus, work_text, work),
     ];
+    let folds = |e: &VerifyError| matches!(e, VerifyError::Opening(OpeningError::FoldClaim));
+    rows.extend(nonce("opening.sum_work", SUM_WORK, folds));
+    rows.extend(nonce("opening.fold_work[*]", FOLD_WORK, folds));
+    for (i, code) in proof
+        .codes
+        .iter()
+        .enumerate()
+        .filter(|(_, code)| !code.column_work.is_empty())
+    {
+        let place = format!("opening.codes[{i}].column_work");
+        rows.extend(nonce(&format!("{place}[*]"), COLUMN_WORK, band_claim));
+        let one = code.column_work.len() == 1;
+        let number = lengths(&place, "opening: work before weights of columns").into_iter();
+        // One less than one is none.
+        rows.extend(number.filter(|row| !one || row.op != Op::Truncate));
+    }
     for (i, commitment) in NAMES.into_iter().enumerate() {
         for place in ["band_rounds[*]", "band_value"] {
             let error = VerifyError::Opening(OpeningError::BandClaim { commitment });
@@ -336,6 +371,7 @@ fn opening(proof: &ProofParts) -> Vec<Row> {
         ("codes", "openings of claims"),
         ("cross_values", "cross values"),
         ("fold_rounds", "folding sumcheck"),
+        ("fold_work", "work before folds"),
         ("roots", "roots of folded oracles"),
         ("final_message", "final message"),
         ("oracles", "opened folded oracles"),

@@ -20,8 +20,8 @@ use super::super::fold::Message;
 use super::super::prove::{value, Folding};
 use super::super::sum::add_lifted;
 use super::super::{merkle, CommittedWeights, ProverClaim, TILE_AREA};
-use super::{transcript, verify_parts, Case, Drawn, Half, Weights, POLICY};
-use crate::trees;
+use super::{transcript, verify_parts, Case, Drawn, Half, Weights, COLUMN_WORK, POLICY, SUM_WORK};
+use crate::{grind, trees};
 use tessera_kernels::table::Table;
 use tessera_model::tiles::TileSource;
 
@@ -175,8 +175,13 @@ impl<'a> Place<'a> {
         absorb_claims(&mut t, &POLICY, claims.iter());
         let rho = [0, 1].map(|i| {
             let own = &lie.proof.codes[i];
+            let mut nonces = own.column_work.iter();
             let rho = own.band_rounds.iter().map(|round| {
                 t.message("opening band round", round);
+                nonces
+                    .next()
+                    .into_iter()
+                    .for_each(|nonce| assert!(t.work(POLICY.before_challenge(COLUMN_WORK), *nonce)));
                 t.challenge("opening band challenge")
             });
             let rho: Vec<SecureField> = rho.collect();
@@ -198,11 +203,12 @@ impl<'a> Place<'a> {
 
     /// Goes on from here with other cross values than those of the committed messages, and folds these honestly.
     fn go_on(mut self, case: &Case, lie: &Lie<'_>, cross_values: [SecureField; 2]) -> ProofParts {
+        self.transcript.message("opening cross values", &cross_values);
         let proof = ProofParts {
             cross_values: cross_values.to_vec(),
+            sum_work: grind::send(POLICY.before_challenge(SUM_WORK), &mut self.transcript),
             ..lie.proof.clone()
         };
-        self.transcript.message("opening cross values", &cross_values);
         let Combined { scales, points } = Combined::draw(self.points, &mut self.transcript);
         let [weights, activations] = case.in_order(&case.own, &case.other);
         let (mut own, mut other) = (committed(weights), committed(activations));
@@ -216,7 +222,12 @@ impl<'a> Place<'a> {
         ];
         let long = case.long();
         let twiddles = Arc::new(Twiddles::new(long.log_message, long.log_blowup));
-        let mut folding = Folding::new(&long, Message::new(add_lifted(messages, &scales), points), twiddles);
+        let mut folding = Folding::new(
+            &POLICY,
+            &long,
+            Message::new(add_lifted(messages, &scales), points),
+            twiddles,
+        );
         folding.run(&mut self.transcript);
         let [claim, other_claim] = self.claims;
         let claims = &mut [
@@ -231,7 +242,7 @@ impl<'a> Place<'a> {
                 values: &activations.band_values,
             },
         ];
-        let proof = folding.finish(claims, &POLICY, &mut self.transcript, proof);
+        let proof = folding.finish(claims, &mut self.transcript, proof);
         proof.expect("an opening")
     }
 }

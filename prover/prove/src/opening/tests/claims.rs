@@ -348,6 +348,7 @@ fn small_model_is_within_its_budget() {
         let policy = OpeningPolicy {
             queries,
             grind_bits: 16,
+            challenge_bits: 8,
         };
         let case = Case::new(params).beside(400, 15);
         let start = Instant::now();
@@ -434,19 +435,47 @@ fn work_is_checked() {
     let case = Case::small();
     let policy = OpeningPolicy {
         grind_bits: 12,
+        challenge_bits: 12,
         ..POLICY
     };
-    let mut proof = case.prove(&case.weights, &policy);
+    let honest = case.prove(&case.weights, &policy);
     let check = |proof: &_| case.verify_with(&policy, case.claim(), proof, &mut transcript());
-    assert_eq!(check(&proof), Ok(()));
-    proof.nonce += 1;
-    assert_eq!(
-        check(&proof),
-        Err(OpeningError::Grind {
-            bits: 12,
-            nonce: proof.nonce
-        })
-    );
+    assert_eq!(check(&honest), Ok(()));
+    type Nonce = fn(&mut ProofParts) -> &mut u64;
+    let nonces: [(&str, Nonce); 6] = [
+        ("opening column work", |p| &mut p.codes[0].column_work[0]),
+        ("opening column work", |p| {
+            p.codes[1].column_work.last_mut().expect("columns")
+        }),
+        ("opening sum work", |p| &mut p.sum_work),
+        ("opening fold work", |p| &mut p.fold_work[0]),
+        ("opening fold work", |p| p.fold_work.last_mut().expect("folds")),
+        ("opening work", |p| &mut p.nonce),
+    ];
+    for (i, (label, nonce)) in nonces.into_iter().enumerate() {
+        // One nonce of 4,096 has the work, too: not both of the next ones.
+        let missing = [1, 2].map(|more| {
+            let mut proof = honest.clone();
+            *nonce(&mut proof) += more;
+            match check(&proof) {
+                Err(OpeningError::Work(missing)) => missing.work.label == label,
+                _ => false,
+            }
+        });
+        assert!(missing.contains(&true), "nonce {i}");
+    }
+    for (list, what) in [(0, "work before weights of columns"), (1, "work before folds")] {
+        let mut proof = honest.clone();
+        match list {
+            0 => proof.codes[0].column_work.pop(),
+            _ => proof.fold_work.pop(),
+        };
+        let refused = check(&proof);
+        assert!(
+            matches!(refused, Err(OpeningError::Length { what: own, .. }) if own == what),
+            "{refused:?}"
+        );
+    }
 }
 
 #[test]
@@ -483,5 +512,5 @@ fn chosen_parameters_balance_the_proof() {
     let names = [CommitmentName::Weights, CommitmentName::Activations];
     let terms = terms(&names.map(|name| (name, params.all())));
     assert!(terms.iter().all(|term| term.bits >= 99.9), "{terms:?}");
-    assert_eq!(terms.len(), 5);
+    assert_eq!(terms.len(), 6);
 }

@@ -194,7 +194,11 @@ fn bad_parameters_are_errors() {
         }
     }
     for (queries, grind_bits) in [(0, 0), (usize::MAX, 0), (30, 33), (30, u32::MAX)] {
-        let policy = OpeningPolicy { queries, grind_bits };
+        let policy = OpeningPolicy {
+            queries,
+            grind_bits,
+            challenge_bits: 0,
+        };
         let verdict = case.verify_with(&policy, case.claim(), &proof, &mut transcript());
         assert_eq!(verdict, Err(OpeningError::Policy { queries, grind_bits }));
     }
@@ -312,7 +316,7 @@ fn skipped_folding_is_rejected() {
             }
             folding.round(&mut transcript);
         }
-        let proof = folding.finish(&mut claims, &POLICY, &mut transcript, start).unwrap();
+        let proof = folding.finish(&mut claims, &mut transcript, start).unwrap();
         let verdict = case.verify(&proof);
         match caught {
             "" => assert_eq!(verdict, Ok(())),

@@ -16,12 +16,11 @@ use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr::{self, between, GroupProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
-    ACTIVATIONS, CLAIMED_SUM, CLAIMS, LOOKUP_CHILDREN, LOOKUP_GRIND, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM, MATMULS,
-    OPERANDS, POINTS,
+    ACTIVATIONS, CLAIMED_SUM, CLAIMS, CLAIMS_WORK, LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM,
+    LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK,
 };
-use tessera_verifier::message::Unread;
+use tessera_verifier::message::{Unread, Work};
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
-use tessera_verifier::policy::LOOKUP_GRIND_BITS;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{absorb_counts, draw_relations};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
@@ -87,7 +86,7 @@ impl Challenges {
         t.send(ACTIVATIONS, &own.activations);
         absorb_counts(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
-        let _ = t.grind(LOOKUP_GRIND, LOOKUP_GRIND_BITS, own.lookup_work);
+        let _ = t.work(LOOKUP_WORK, own.lookup_work);
         let relations = draw_relations(&mut t, &RELATIONS);
         let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
         let leaves = own
@@ -95,6 +94,7 @@ impl Challenges {
             .iter()
             .flat_map(|group| descend(group, &mut drawn, &mut t))
             .collect();
+        let _ = t.work(POINTS_WORK, own.points_work);
         let points = t.challenges(POINTS, Points::count(&shape));
         drawn.extend(&points);
         let mut challenges = Self {
@@ -114,7 +114,14 @@ impl Challenges {
         };
         let variables = challenges.shape.product_variables() as usize;
         let matmuls = &own.matmuls;
-        let end = sumcheck::verify(MATMULS, matmuls.claim, variables, Unread::of(&matmuls.sumcheck), &mut t);
+        let end = sumcheck::verify(
+            MATMULS,
+            matmuls.claim,
+            variables,
+            Unread::of(&matmuls.sumcheck),
+            None,
+            &mut t,
+        );
         challenges.products = end.expect("as many rounds as variables").point;
         drawn.extend(&challenges.products);
         t.send(OPERANDS, &matmuls.operands);
@@ -127,6 +134,7 @@ impl Challenges {
             value,
             linear_variables(&challenges.shape),
             Unread::of(&own.linear),
+            Some((Work { bits: 0, ..CLAIMS_WORK }, Unread::of(&own.linear_work))),
             &mut t,
         );
         challenges.linear = end.expect("as many rounds as variables").point;
