@@ -14,11 +14,8 @@ use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{index_eq, less_than_eval};
 use crate::rounding::Powers;
 use crate::scalar::Scalar;
-use crate::shape::{Part, Shape};
+use crate::shape::{LeafLimits, Part, Shape};
 use crate::wiring::suffix;
-
-/// log2 of the most leaves of a tree. A taller lookup has a tree of its own.
-pub const LOG_LEAVES: u32 = 24;
 
 /// Trees of a group at most. With as many as are full, proving eleven of them takes the rounds of one.
 pub const GROUP_TREES: usize = 12;
@@ -171,7 +168,7 @@ pub fn lookup_trees(shape: &Shape) -> Vec<LookupTree> {
         planes.extend(lookups.map(|lookup| Plane { part, log_rows, lookup }));
     }
     planes.sort_by_key(|plane| std::cmp::Reverse(plane.log_rows));
-    cut(planes, LOG_LEAVES)
+    cut(planes, shape.leaf_limits().log_tree)
 }
 
 /// Planes in trees of at most `2^log_leaves` leaves, or of one plane.
@@ -192,6 +189,97 @@ fn cut(planes: Vec<Plane>, log_leaves: u32) -> Vec<LookupTree> {
         }
     }
     trees
+}
+
+/// How large the trees of all lookups are, and which of them share a balance. It is known without a list of the lookups, so that a
+/// statement of any size is cheap to refuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forest {
+    /// The leaves of every tree, without padding.
+    leaves: Vec<u64>,
+    /// A balance has fewer than `2^log_balance` leaves.
+    log_balance: u32,
+}
+
+impl Forest {
+    /// The trees of [`lookup_trees`].
+    pub fn of(shape: &Shape) -> Self {
+        let LeafLimits { log_tree, log_balance } = shape.leaf_limits();
+        let planes = |part: &Part| {
+            let lookups = shape.lanes(*part) * shape.lane_air(*part).lookups.len();
+            (shape.log_rows(*part), lookups)
+        };
+        let mut planes: Vec<(u32, usize)> = shape.parts().iter().map(planes).collect();
+        planes.sort_by_key(|(log_rows, _)| std::cmp::Reverse(*log_rows));
+        let (mut leaves, mut free) = (Vec::new(), 0u64);
+        for (log_rows, mut number) in planes {
+            while number > 0 {
+                // As many as fit in the last tree, or the first one of the next tree.
+                let taken = match leaves.last_mut().zip(usize::try_from(free >> log_rows).ok()) {
+                    Some((last, fit @ 1..)) => {
+                        let taken = fit.min(number);
+                        *last += (taken as u64) << log_rows;
+                        free -= (taken as u64) << log_rows;
+                        taken
+                    }
+                    _ => {
+                        leaves.push(1 << log_rows);
+                        free = (1u64 << log_tree).saturating_sub(1 << log_rows);
+                        1
+                    }
+                };
+                number -= taken;
+            }
+        }
+        Self { leaves, log_balance }
+    }
+
+    /// log2 of the leaves of every tree, padding included.
+    pub fn logs(&self) -> Vec<u32> {
+        let log = |leaves: &u64| leaves.next_power_of_two().trailing_zeros();
+        self.leaves.iter().map(log).collect()
+    }
+
+    /// The *balance groups*: consecutive trees with fewer leaves than a balance may have, so that no tuple is used so often that its uses
+    /// are zero in the field. A tree with as many is alone.
+    pub fn balances(&self) -> Vec<Range<usize>> {
+        let mut balances: Vec<Range<usize>> = Vec::new();
+        let mut sum = 0u64;
+        for (tree, leaves) in self.leaves.iter().enumerate() {
+            sum = sum.saturating_add(*leaves);
+            match balances.last_mut() {
+                Some(balance) if sum < 1 << self.log_balance => balance.end = tree + 1,
+                _ => {
+                    sum = *leaves;
+                    balances.push(tree..tree + 1);
+                }
+            }
+        }
+        balances
+    }
+
+    /// Whether there are two balance groups or more, which are weighed with powers of a challenge.
+    pub fn is_weighted(&self) -> bool {
+        self.balances().len() > 1
+    }
+
+    /// What all lookups add up to, from the sums of all trees, whose padding they have, too: trees of balance group `g` times `rho^g`. Without
+    /// `rho` there is one group.
+    pub fn balance(&self, sums: &[SecureField], rho: Option<SecureField>) -> SecureField {
+        let rho = rho.unwrap_or_else(SecureField::one);
+        // Horner's rule, from the last group on.
+        let balances = self.balances().into_iter().rev();
+        balances.fold(SecureField::zero(), |total, trees| {
+            let own = sums.get(trees.clone()).unwrap_or_default().iter();
+            let leaves = self.leaves.get(trees).unwrap_or_default();
+            let sum = own.zip(leaves).fold(SecureField::zero(), |sum, (own, leaves)| {
+                let padding = leaves.next_power_of_two() - leaves;
+                // Less than half of a tree.
+                sum + *own - BaseField::from(padding as usize)
+            });
+            total * rho + sum
+        })
+    }
 }
 
 /// The groups of trees of `2^log` leaves each that are proved together: consecutive ones, as many as a group may have.

@@ -9,7 +9,7 @@ use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::shape::Product;
-use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
+use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr;
 use tessera_verifier::key::ModelKey;
@@ -21,7 +21,7 @@ use tessera_verifier::opening::parts::{
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError, TreeName};
 use tessera_verifier::policy::LOOKUP_GRIND_BITS;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::{absorb_counts, draw_relations};
+use tessera_verifier::stark::{absorb_counts, absorb_tables, draw_relations};
 use tessera_verifier::suite::{Digest, Suite};
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
@@ -58,7 +58,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         leading: proof.statement.leading(&chunk_params.leading, shape.token),
     };
     let lookup_claims = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
-    let lookup_sum = gkr::sum(&own.lookups) - padding(&trees);
+    let lookup_sum = Forest::of(&shape).balance(&gkr::sums(&own.lookups), None);
     let points = Points::new(&shape, t.challenges(POINTS, Points::count(&shape)));
     let public = Public {
         shape: &shape,
@@ -158,7 +158,7 @@ fn opening_of(
     Ok(())
 }
 
-/// The transcript up to what is in clear.
+/// The transcript up to the multiplicities.
 fn beginning(
     key: &ModelKey,
     proof: &Proof,
@@ -170,8 +170,9 @@ fn beginning(
     let mut t = open_transcript(Suite::Keccak, model, activations, &proof.statement, whole, &ends);
     absorb_context(proof.context.as_ref(), &mut t);
     t.send(ACTIVATIONS, &own.activations);
-    absorb_counts(&key.tables_root, &own.stark, &mut t)?;
+    absorb_tables(&key.tables_root, &own.stark, &mut t)?;
     absorb_statistics(&own.statistics, &mut t);
+    absorb_counts(&own.stark, &mut t)?;
     Ok(t)
 }
 

@@ -73,9 +73,9 @@ pub fn said(shape: &Shape, rows: usize) -> usize {
     statement + roots + layers.chain(trees).sum::<usize>() + sumchecks + ELEMENT * (2 + 2 * PLACES)
 }
 
-/// The STARK of a model with these relations.
+/// The STARK of a model with these relations, with one balance group, as all statements that have plans.
 pub fn stark(relations: &[Relation]) -> PartLengths {
-    let (trees, queries) = (samples(relations), queries(STARK_LOG_BLOWUP));
+    let (trees, queries) = (samples(relations, false), queries(STARK_LOG_BLOWUP));
     let sampled: usize = trees.iter().flatten().sum();
     let layers = (LOG_ROWS - STARK_LOG_LAST_LAYER) / STARK_FOLD_STEP;
     let last = ELEMENT << STARK_LOG_LAST_LAYER;
