@@ -1,5 +1,6 @@
 //! Soundness: attempts to have a false statement accepted.
 
+mod balances;
 mod caps;
 mod cells;
 mod cheat;
