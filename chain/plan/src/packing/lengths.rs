@@ -4,7 +4,7 @@ use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
-use tessera_circuits::trees::{depths, lookup_trees, LookupTree};
+use tessera_circuits::trees::{depths, Forest};
 use tessera_verifier::policy::{queries, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_LOG_LAST_LAYER};
 use tessera_verifier::public::linear_variables;
 use tessera_verifier::stark::samples;
@@ -62,7 +62,7 @@ pub fn said(shape: &Shape, rows: usize) -> usize {
     // Two lengths and a zero, the context, prompt and output; both roots, the logits and the work.
     let statement = 3 * NUMBER + DIGEST + NUMBER * (rows + 1);
     let roots = 2 * DIGEST + NUMBER * shape.outputs + 8;
-    let logs: Vec<u32> = lookup_trees(shape).iter().map(LookupTree::log_leaves).collect();
+    let logs = Forest::of(shape).logs();
     let layers = depths(&logs)
         .into_iter()
         .map(|depth| (0..depth).map(rounds).sum::<usize>());
