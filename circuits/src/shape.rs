@@ -194,15 +194,15 @@ impl Laid {
 pub struct LeafLimits {
     /// log2 of the most leaves of a tree. A taller lookup has a tree of its own.
     pub log_tree: u32,
-    /// The trees of a balance group have fewer than `2^log_balance` leaves together, padding aside.
-    pub log_balance: u32,
+    /// The trees of a balance group have fewer leaves than this together, padding aside.
+    pub balance: u64,
 }
 
 impl LeafLimits {
     /// Those of all statements: far fewer uses of a tuple in a balance group than the field has elements.
     pub const OF_STATEMENTS: Self = Self {
         log_tree: 24,
-        log_balance: 30,
+        balance: 1 << 30,
     };
 }
 

@@ -197,14 +197,14 @@ fn cut(planes: Vec<Plane>, log_leaves: u32) -> Vec<LookupTree> {
 pub struct Forest {
     /// The leaves of every tree, without padding.
     leaves: Vec<u64>,
-    /// A balance has fewer than `2^log_balance` leaves.
-    log_balance: u32,
+    /// The leaves of a balance group are fewer.
+    balance: u64,
 }
 
 impl Forest {
     /// The trees of [`lookup_trees`].
     pub fn of(shape: &Shape) -> Self {
-        let LeafLimits { log_tree, log_balance } = shape.leaf_limits();
+        let LeafLimits { log_tree, balance } = shape.leaf_limits();
         let planes = |part: &Part| {
             let lookups = shape.lanes(*part) * shape.lane_air(*part).lookups.len();
             (shape.log_rows(*part), lookups)
@@ -231,7 +231,7 @@ impl Forest {
                 number -= taken;
             }
         }
-        Self { leaves, log_balance }
+        Self { leaves, balance }
     }
 
     /// log2 of the leaves of every tree, padding included.
@@ -248,7 +248,7 @@ impl Forest {
         for (tree, leaves) in self.leaves.iter().enumerate() {
             sum = sum.saturating_add(*leaves);
             match balances.last_mut() {
-                Some(balance) if sum < 1 << self.log_balance => balance.end = tree + 1,
+                Some(balance) if sum < self.balance => balance.end = tree + 1,
                 _ => {
                     sum = *leaves;
                     balances.push(tree..tree + 1);
@@ -263,10 +263,10 @@ impl Forest {
         self.balances().len() > 1
     }
 
-    /// What all lookups add up to, from the sums of all trees, whose padding they have, too: trees of balance group `g` times `rho^g`. Without
-    /// `rho` there is one group.
-    pub fn balance(&self, sums: &[SecureField], rho: Option<SecureField>) -> SecureField {
-        let rho = rho.unwrap_or_else(SecureField::one);
+    /// What all lookups add up to, from the sums of all trees, which have their padding, too. The trees of balance group `m` count
+    /// `weight^m` times. Without a weight there is one group.
+    pub fn balance(&self, sums: &[SecureField], weight: Option<SecureField>) -> SecureField {
+        let weight = weight.unwrap_or_else(SecureField::one);
         // Horner's rule, from the last group on.
         let balances = self.balances().into_iter().rev();
         balances.fold(SecureField::zero(), |total, trees| {
@@ -277,7 +277,7 @@ impl Forest {
                 // Less than half of a tree.
                 sum + *own - BaseField::from(padding as usize)
             });
-            total * rho + sum
+            total * weight + sum
         })
     }
 }

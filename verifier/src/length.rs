@@ -58,7 +58,7 @@ fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PLACES as u128;
     let linear = rounds(log_ceil(cost).into());
     // With as many lookups as that there are two balance groups.
-    let weighted = cost >= 1 << LeafLimits::OF_STATEMENTS.log_balance;
+    let weighted = cost >= u128::from(LeafLimits::OF_STATEMENTS.balance);
     let stark = SECURE + aggregator(&key.config.relations(), weighted);
     said + matmuls + linear + opening::most_bytes(&key.weights, cost) + stark
 }

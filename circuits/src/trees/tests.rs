@@ -76,10 +76,18 @@ fn trees_are_cut_at_planes() {
 /// Shapes with trees and balance groups of several sizes, those of statements among them.
 fn forests() -> impl Iterator<Item = (Shape, Vec<LookupTree>, Forest)> {
     let shapes = [(odd_config(2), 4), (odd_config(3), 21)].map(|(config, rows)| Shape::new(&config, rows));
-    let limits = [(24, 30), (16, 30), (16, 18), (14, 17), (12, 12), (4, 40), (20, 3)];
+    let limits = [
+        (24, 1 << 30),
+        (16, 1 << 30),
+        (16, 300_000),
+        (14, 170_001),
+        (12, 1 << 12),
+        (4, 1 << 40),
+        (20, 3),
+    ];
     shapes.into_iter().flat_map(move |shape| {
-        limits.map(|(log_tree, log_balance)| {
-            let shape = shape.clone().with_leaf_limits(LeafLimits { log_tree, log_balance });
+        limits.map(|(log_tree, balance)| {
+            let shape = shape.clone().with_leaf_limits(LeafLimits { log_tree, balance });
             (shape.clone(), lookup_trees(&shape), Forest::of(&shape))
         })
     })
@@ -106,7 +114,7 @@ fn forests_are_those_of_the_lookups() {
 fn balance_groups_are_below_their_limit() {
     let mut numbers = BTreeSet::new();
     for (shape, trees, forest) in forests() {
-        let limit = 1u64 << shape.leaf_limits().log_balance;
+        let limit = shape.leaf_limits().balance;
         let (balances, mut next) = (forest.balances(), 0);
         for balance in &balances {
             assert!(balance.start == next && !balance.is_empty());
@@ -129,7 +137,7 @@ fn balance_groups_are_below_their_limit() {
     let full = |leaves: Vec<u64>| {
         Forest {
             leaves,
-            log_balance: LeafLimits::OF_STATEMENTS.log_balance,
+            balance: LeafLimits::OF_STATEMENTS.balance,
         }
         .balances()
     };
@@ -142,7 +150,7 @@ fn balance_groups_are_below_their_limit() {
     assert_eq!(full(vec![1 << 30, 1, 1 << 31]), vec![0..1, 1..2, 2..3]);
     assert!(Forest {
         leaves: vec![],
-        log_balance: 30
+        balance: 1 << 30
     }
     .balances()
     .is_empty());
@@ -153,7 +161,7 @@ fn balance_groups_are_below_their_limit() {
 fn balances_are_weighed() {
     let forest = Forest {
         leaves: vec![8, 5, 4, 3, 8],
-        log_balance: 4,
+        balance: 1 << 4,
     };
     assert_eq!(forest.balances(), vec![0..2, 2..4, 4..5]);
     let element = |v: u32| SecureField::from_u32_unchecked(v, v + 1, 3, 7 * v);
@@ -175,7 +183,7 @@ fn balances_are_weighed() {
 fn uses_that_are_zero_in_the_field_are_weighed() {
     let forest = Forest {
         leaves: vec![1 << 24; 129],
-        log_balance: LeafLimits::OF_STATEMENTS.log_balance,
+        balance: LeafLimits::OF_STATEMENTS.balance,
     };
     let balances = forest.balances();
     assert_eq!(balances, vec![0..63, 63..126, 126..129]);

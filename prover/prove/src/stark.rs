@@ -104,26 +104,26 @@ fn evaluation(rows: &[BaseField]) -> CircleEvaluation<SimdBackend, BaseField, Bi
 }
 
 /// How often the lookups use every row of the tables, as the columns that are committed to: one for each relation. Where balance groups are
-/// weighed, the uses of group `g` count `rho^g` times, so that a relation has four columns, their coordinates.
+/// weighed, the uses in group `m` count `weight^m` times, so that a relation has four columns, their coordinates.
 pub fn multiplicities(
     columns: &dyn device::Columns,
     relations: &[Relation],
     (trees, forest): (&[LookupTree], &Forest),
-    rho: Option<SecureField>,
+    weight: Option<SecureField>,
 ) -> Result<Columns, DeviceError> {
-    let Some(rho) = rho else {
+    let Some(weight) = weight else {
         return columns.count(relations, trees);
     };
     let mut sums = vec![vec![SecureField::zero(); 1 << LOG_ROWS]; relations.len()];
-    let mut weight = SecureField::one();
+    let mut power = SecureField::one();
     for balance in forest.balances() {
         let counts = columns.count(relations, &trees[balance])?;
         sums.par_iter_mut().zip(&counts).for_each(|(sums, counts)| {
             sums.iter_mut()
                 .zip(counts)
-                .for_each(|(sum, count)| *sum += weight * *count);
+                .for_each(|(sum, count)| *sum += power * *count);
         });
-        weight *= rho;
+        power *= weight;
     }
     Ok(sums.iter().flat_map(|sums| coordinates(sums)).collect())
 }

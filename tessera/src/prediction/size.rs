@@ -65,14 +65,14 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
         + STARK
         + RELATION * (relations - 4.0)
         + if forest.is_weighted() {
-            relations * weights()
+            relations * coordinates()
         } else {
             0.0
         }
 }
 
 /// The three columns that the multiplicities of a relation have more where balance groups are weighed: a sample, and what is opened.
-fn weights() -> f64 {
+fn coordinates() -> f64 {
     let opened = average::leaves(queries(STARK_LOG_BLOWUP), LOG_ROWS + STARK_LOG_BLOWUP);
     3.0 * (2.0 * LIST + SECURE + BASE * opened)
 }

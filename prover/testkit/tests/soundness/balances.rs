@@ -33,7 +33,13 @@ type K = SecureField;
 
 /// Limits with which a shape has so many balance groups, of several trees each.
 fn limits(shape: &Shape, groups: usize) -> LeafLimits {
-    let all = (10..20).flat_map(|log_tree| (10..24).map(move |log_balance| LeafLimits { log_tree, log_balance }));
+    let most = shape.fractions() as u64 + 1;
+    let all = (10..20).flat_map(|log_tree| {
+        (1..=24).map(move |part| LeafLimits {
+            log_tree,
+            balance: most * part / 24,
+        })
+    });
     let fits = |limits: &LeafLimits| {
         let balances = Forest::of(&shape.clone().with_leaf_limits(*limits)).balances();
         balances.len() == groups && balances.iter().all(|balance| balance.len() > 1)
@@ -110,9 +116,13 @@ fn the_verifier_says_how_many_groups_there_are() {
     let [one, two, three] = [1, 2, 3].map(|groups| limits(&shape, groups));
     // Trees of one size, and groups of several.
     let same = |groups: usize| {
-        let sizes = (10..24).map(|log_balance| LeafLimits { log_balance, ..two });
+        let most = shape.fractions() as u64 + 1;
+        let sizes = (1..=24).map(|part| LeafLimits {
+            balance: most * part / 24,
+            ..two
+        });
         let of = |limits: &LeafLimits| Forest::of(&shape.clone().with_leaf_limits(*limits)).balances().len();
-        sizes.rev().find(|limits| of(limits) >= groups).expect("some limits")
+        sizes.rev().find(|limits| of(limits) == groups).expect("some limits")
     };
     for (own, other) in [
         (same(1), same(2)),
