@@ -2,6 +2,8 @@
 //! groups. Uses of a tuple add up to zero in the field if there are enough of them, unless a challenge weighs the groups that was drawn
 //! after all uses.
 
+use std::cell::{Cell, RefCell};
+
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
@@ -25,7 +27,7 @@ use tessera_verifier::stark::StarkError;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{verify_chunk_with, ChunkStatement, VerifyError};
 
-use crate::cheat::{Hooks, Interaction, HONEST};
+use crate::cheat::{Hooks, HONEST};
 use crate::values::REST;
 use crate::{assert_constraints_violated, assert_rejected, Scene};
 
@@ -113,7 +115,7 @@ fn proofs_with_balance_groups_are_accepted() {
 fn the_verifier_says_how_many_groups_there_are() {
     let scene = Scene::honest();
     let shape = scene.shape();
-    let [one, two, three] = [1, 2, 3].map(|groups| limits(&shape, groups));
+    let two = limits(&shape, 2);
     // Trees of one size, and groups of several.
     let same = |groups: usize| {
         let most = shape.fractions() as u64 + 1;
@@ -124,27 +126,27 @@ fn the_verifier_says_how_many_groups_there_are() {
         let of = |limits: &LeafLimits| Forest::of(&shape.clone().with_leaf_limits(*limits)).balances().len();
         sizes.rev().find(|limits| of(limits) == groups).expect("some limits")
     };
-    for (own, other) in [
-        (same(1), same(2)),
-        (same(2), same(1)),
-        (same(2), same(3)),
-        (same(3), same(2)),
-    ] {
+    let made = [1, 2, 3].map(|groups| {
+        let own = same(groups);
         let proof = honest(&scene, own, &Vectors);
-        assert!(verify(&scene, own, &proof).is_ok());
-        let result = verify(&scene, other, &proof);
-        // With a weight or without it all later challenges are others; with groups of another size the sums are.
-        let caught = match &result {
-            Err(VerifyError::Grind { .. } | VerifyError::Gkr(GkrError::Layer { .. })) => true,
-            Err(VerifyError::Stark(StarkError::Lookups)) => own != same(1) && other != same(1),
-            _ => false,
-        };
-        assert!(caught, "{own:?} for {other:?}: {result:?}");
-    }
-    for limits in [one, two, three] {
-        let proof = honest(&scene, limits, &Vectors);
-        let result = verify(&scene, LeafLimits::OF_STATEMENTS, &proof);
-        assert!(result.is_err(), "{limits:?}");
+        verify(&scene, own, &proof).expect("an honest proof");
+        (groups, own, proof)
+    });
+    for (groups, _, proof) in &made {
+        for (others, other, _) in made.iter().filter(|(others, ..)| others != groups) {
+            let result = verify(&scene, *other, proof);
+            // With a weight or without it all later challenges are others; with groups of another size the sums are.
+            let caught = match &result {
+                Err(VerifyError::Grind { .. } | VerifyError::Gkr(GkrError::Layer { .. })) => {
+                    *groups == 1 || *others == 1
+                }
+                Err(VerifyError::Stark(StarkError::Lookups)) => *groups != 1 && *others != 1,
+                _ => false,
+            };
+            assert!(caught, "{groups} groups for {others}: {result:?}");
+        }
+        // As all statements are verified: these are small, and their lookups in one tree.
+        assert!(verify(&scene, LeafLimits::OF_STATEMENTS, proof).is_err());
     }
 }
 
@@ -179,10 +181,20 @@ fn unweighed(shape: &Shape, counts: &Columns) -> Columns {
     counts.iter().flat_map(column).collect()
 }
 
-/// Gains one balance of all lookups: multiplicities that are counted without the weights, as if rho were one.
+/// Gains one balance of all lookups: multiplicities that are counted without the weights, as if they were one.
 #[test]
 fn multiplicities_are_weighed() {
     let scene = Scene::honest();
+    // How one group counts them.
+    let counts = RefCell::new(Columns::new());
+    let learn = Hooks {
+        multiplicities: &|own| {
+            counts.replace(own.clone());
+        },
+        ..HONEST
+    };
+    scene.attempt(&learn).expect("an honest proof");
+    let counts = counts.take();
     for groups in [2, 3] {
         let limits = limits(&scene.shape(), groups);
         let hooks = Hooks {
@@ -191,17 +203,8 @@ fn multiplicities_are_weighed() {
             ..HONEST
         };
         assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
-        // As they are counted of one group, in the first of the four columns of each relation.
-        let plain = scene.shape();
-        let counts = std::cell::RefCell::new(Columns::new());
-        let learn = Hooks {
-            multiplicities: &|own| {
-                counts.replace(own.clone());
-            },
-            ..HONEST
-        };
-        scene.attempt(&learn).expect("an honest proof");
-        let one = unweighed(&plain.with_leaf_limits(limits), &counts.take());
+        // In the first of the four columns of each relation.
+        let one = unweighed(&scene.shape().with_leaf_limits(limits), &counts);
         let hooks = Hooks {
             limits,
             multiplicities: &|own| own.clone_from(&one),
@@ -238,7 +241,7 @@ fn roots_of_balance_groups_are_not_moved() {
     let scene = Scene::honest();
     let limits = limits(&scene.shape(), 2);
     let firsts = firsts(&scene, limits);
-    let weight = std::cell::Cell::new(K::zero());
+    let weight = Cell::new(K::zero());
     let learn = |own: &mut K, _: [&Transcript; 2]| weight.set(*own);
     let balanced = |alter: &dyn Fn(&mut [[K; 2]], [usize; 2])| {
         let hooks = Hooks {
@@ -268,40 +271,34 @@ fn roots_of_balance_groups_are_not_moved() {
 }
 
 /// Gains a value that no table has, in one of three balance groups: nothing answers for it, whatever the multiplicities are. The claimed sum
-/// of the tables is what their entries, weighed, add up to.
+/// of the tables is what their entries, weighed, add up to, and each coordinate of a multiplicity counts.
 #[test]
 fn values_without_an_entry_are_refused_in_every_group() {
     let scene = Scene::honest();
+    let limits = limits(&scene.shape(), 3);
     let outside = |_: &Shape, all: &mut [Columns]| {
         all[Part::ATT.index()][REST.d_hi()][0] += base(1 << 16);
         all[Part::ATT.index()][REST.d_lo()][0] -= base(1 << 23);
     };
-    for groups in [2, 3] {
-        let limits = limits(&scene.shape(), groups);
+    let hooks = Hooks {
+        limits,
+        columns: &outside,
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
+    let hooks = Hooks {
+        interaction: &|state, _, sum| *sum += state.missing_entries(*sum),
+        ..hooks
+    };
+    assert_constraints_violated(scene.attempt(&hooks));
+    for coordinate in 0..4 {
+        let column = 4 * column_of(Relation::Range16) + coordinate;
         let hooks = Hooks {
             limits,
-            columns: &outside,
+            multiplicities: &|counts| counts[column][9] += BaseField::one(),
             ..HONEST
         };
         assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
-        let moved = |state: &Interaction<'_>, _: &mut Columns, sum: &mut K| *sum += state.missing_entries(*sum);
-        let hooks = Hooks {
-            interaction: &moved,
-            ..hooks
-        };
-        assert_constraints_violated(scene.attempt(&hooks));
-        // Each coordinate of a multiplicity counts.
-        for coordinate in 0..4 {
-            let one_more = |counts: &mut Columns| {
-                counts[4 * column_of(Relation::Range16) + coordinate][9] += BaseField::one();
-            };
-            let hooks = Hooks {
-                limits,
-                multiplicities: &one_more,
-                ..HONEST
-            };
-            assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
-        }
     }
 }
 
