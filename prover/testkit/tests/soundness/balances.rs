@@ -12,7 +12,7 @@ use tessera_circuits::air::base;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::shape::{LeafLimits, Part, Shape};
-use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
+use tessera_circuits::trees::{Forest, LookupTree};
 use tessera_prover::device::Device;
 use tessera_prover::scalar::Scalar;
 use tessera_prover::trace::Columns;
@@ -25,7 +25,7 @@ use tessera_verifier::labels::TREES;
 use tessera_verifier::proof::ChunkProof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{verify_chunk_with, ChunkStatement, VerifyError};
+use tessera_verifier::verify::{absorb_statistics, verify_chunk_with, ChunkStatement, VerifyError};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::values::REST;
@@ -163,6 +163,19 @@ fn weights_are_drawn_after_all_uses() {
             *weight = known;
         }
     };
+    // It is the challenge after what is in clear.
+    let drawn = RefCell::new(None);
+    let hooks = Hooks {
+        limits,
+        weight: &|weight, [_, before]| {
+            drawn.replace(Some((before.clone(), *weight)));
+        },
+        ..HONEST
+    };
+    let proof = scene.forge(&hooks);
+    let (mut transcript, weight) = drawn.take().expect("a weight");
+    absorb_statistics(&proof.chunks[0].statistics, &mut transcript);
+    assert_eq!(transcript.challenge(TREES), weight);
     for place in [0, 1] {
         let hooks = Hooks {
             limits,
@@ -299,20 +312,5 @@ fn values_without_an_entry_are_refused_in_every_group() {
             ..HONEST
         };
         assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
-    }
-}
-
-/// The trees of these statements are those of the shape, whatever their limits.
-#[test]
-fn limits_cut_the_same_lookups() {
-    let scene = Scene::honest();
-    let lookups = |shape: &Shape| {
-        let planes = lookup_trees(shape).into_iter().flat_map(|tree| tree.planes);
-        planes.map(|plane| (plane.part, plane.lookup)).collect::<Vec<_>>()
-    };
-    let all = lookups(&scene.shape());
-    for groups in 1..=3 {
-        let limits = limits(&scene.shape(), groups);
-        assert!(lookups(&scene.shape().with_leaf_limits(limits)) == all);
     }
 }
