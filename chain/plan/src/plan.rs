@@ -45,7 +45,10 @@ pub enum NoPlan {
     #[error("there is no plan of such lengths: prompt and output have at least a token each, and the context has room for both")]
     Lengths,
     /// The statement has several balance groups, which contracts do not weigh: far more lookups than a block has gas for.
-    #[error("there is no plan of a statement with {} lookups or more; fewer tokens may do", LeafLimits::OF_STATEMENTS.balance)]
+    #[error(
+        "there is no plan of such a statement: contracts verify fewer than 2^{} lookups; fewer tokens may fit",
+        LeafLimits::OF_STATEMENTS.balance.ilog2()
+    )]
     Lookups,
     /// The program does not fit the machine, or no transaction takes one of its segments.
     #[error("there is no plan of such a statement: its program is too large for contracts; fewer tokens may fit")]
