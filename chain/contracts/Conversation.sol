@@ -89,7 +89,7 @@ library Conversation {
         }
     }
 
-    /// Everything up to what is in clear.
+    /// Everything up to the multiplicities. Statements that have plans have one balance group.
     function statement(Transcript.State memory t, Shape memory shape, End memory end, uint256 place)
         private
         pure
@@ -115,10 +115,10 @@ library Conversation {
         (end.activations, end.counts) = (word(place), word(place + 32));
         t.root(uint256(bytes32("activations")), 11, end.activations);
         t.mixWord(shape.tables, 32);
-        t.mixWord(end.counts, 32);
         place += 64;
         t.words(uint256(bytes32("output logits")), 13, place, output);
         t.words(uint256(bytes32("clipped values")), 14, clipped, 5 * clips);
+        t.mixWord(end.counts, 32);
         return place + 4 * output;
     }
 

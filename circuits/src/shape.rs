@@ -188,10 +188,29 @@ impl Laid {
     }
 }
 
+/// How many lookups are summed together (section 8.5). All statements have [`LeafLimits::OF_STATEMENTS`]: neither keys nor proofs can say
+/// otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeafLimits {
+    /// log2 of the most leaves of a tree. A taller lookup has a tree of its own.
+    pub log_tree: u32,
+    /// The trees of a balance group have fewer leaves than this together, padding aside.
+    pub balance: u64,
+}
+
+impl LeafLimits {
+    /// Those of all statements: far fewer uses of a tuple in a balance group than the field has elements.
+    pub const OF_STATEMENTS: Self = Self {
+        log_tree: 24,
+        balance: 1 << 30,
+    };
+}
+
 /// Row spaces of a chunk: of all ways to cut a part, the cheapest.
 #[derive(Clone, Debug)]
 pub struct Shape {
     sizes: Sizes,
+    limits: LeafLimits,
     parts: Vec<Part>,
     /// By [`Part::index`].
     laid: Vec<Option<Laid>>,
@@ -222,6 +241,7 @@ impl Shape {
         let products = Vec::new();
         Self {
             sizes,
+            limits: LeafLimits::OF_STATEMENTS,
             parts,
             laid,
             products,
@@ -283,6 +303,19 @@ impl Shape {
     pub fn by_part<T: Default>(&self, mut of: impl FnMut(Part) -> T) -> Vec<T> {
         let own = |laid: &Option<Laid>| laid.as_ref().map_or_else(T::default, |laid| of(laid.rows.part));
         self.laid.iter().map(own).collect()
+    }
+
+    /// How many lookups are summed together.
+    pub const fn leaf_limits(&self) -> LeafLimits {
+        self.limits
+    }
+
+    /// The same row spaces with other limits, for tests of sums that only large statements have.
+    #[must_use]
+    #[doc(hidden)]
+    pub const fn with_leaf_limits(mut self, limits: LeafLimits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// The same row spaces with other cuts, for tests of layouts that only large statements have.

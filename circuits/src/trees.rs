@@ -14,11 +14,8 @@ use crate::claims::{Group, LinearClaim, Weight};
 use crate::mle::{index_eq, less_than_eval};
 use crate::rounding::Powers;
 use crate::scalar::Scalar;
-use crate::shape::{Part, Shape};
+use crate::shape::{LeafLimits, Part, Shape};
 use crate::wiring::suffix;
-
-/// log2 of the most leaves of a tree. A taller lookup has a tree of its own.
-pub const LOG_LEAVES: u32 = 24;
 
 /// Trees of a group at most. With as many as are full, proving eleven of them takes the rounds of one.
 pub const GROUP_TREES: usize = 12;
@@ -171,7 +168,7 @@ pub fn lookup_trees(shape: &Shape) -> Vec<LookupTree> {
         planes.extend(lookups.map(|lookup| Plane { part, log_rows, lookup }));
     }
     planes.sort_by_key(|plane| std::cmp::Reverse(plane.log_rows));
-    cut(planes, LOG_LEAVES)
+    cut(planes, shape.leaf_limits().log_tree)
 }
 
 /// Planes in trees of at most `2^log_leaves` leaves, or of one plane.
@@ -192,6 +189,97 @@ fn cut(planes: Vec<Plane>, log_leaves: u32) -> Vec<LookupTree> {
         }
     }
     trees
+}
+
+/// How large the trees of all lookups are, and which of them share a balance. It is known without a list of the lookups, so that a
+/// statement of any size is cheap to refuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forest {
+    /// The leaves of every tree, without padding.
+    leaves: Vec<u64>,
+    /// The leaves of a balance group are fewer.
+    balance: u64,
+}
+
+impl Forest {
+    /// The trees of [`lookup_trees`].
+    pub fn of(shape: &Shape) -> Self {
+        let LeafLimits { log_tree, balance } = shape.leaf_limits();
+        let planes = |part: &Part| {
+            let lookups = shape.lanes(*part) * shape.lane_air(*part).lookups.len();
+            (shape.log_rows(*part), lookups)
+        };
+        let mut planes: Vec<(u32, usize)> = shape.parts().iter().map(planes).collect();
+        planes.sort_by_key(|(log_rows, _)| std::cmp::Reverse(*log_rows));
+        let (mut leaves, mut free) = (Vec::new(), 0u64);
+        for (log_rows, mut number) in planes {
+            while number > 0 {
+                // As many as fit in the last tree, or the first one of the next tree.
+                let taken = match leaves.last_mut().zip(usize::try_from(free >> log_rows).ok()) {
+                    Some((last, fit @ 1..)) => {
+                        let taken = fit.min(number);
+                        *last += (taken as u64) << log_rows;
+                        free -= (taken as u64) << log_rows;
+                        taken
+                    }
+                    _ => {
+                        leaves.push(1 << log_rows);
+                        free = (1u64 << log_tree).saturating_sub(1 << log_rows);
+                        1
+                    }
+                };
+                number -= taken;
+            }
+        }
+        Self { leaves, balance }
+    }
+
+    /// log2 of the leaves of every tree, padding included.
+    pub fn logs(&self) -> Vec<u32> {
+        let log = |leaves: &u64| leaves.next_power_of_two().trailing_zeros();
+        self.leaves.iter().map(log).collect()
+    }
+
+    /// The *balance groups*: consecutive trees with fewer leaves than a balance may have, so that no tuple is used so often that its uses
+    /// are zero in the field. A tree with as many is alone.
+    pub fn balances(&self) -> Vec<Range<usize>> {
+        let mut balances: Vec<Range<usize>> = Vec::new();
+        let mut sum = 0u64;
+        for (tree, leaves) in self.leaves.iter().enumerate() {
+            sum = sum.saturating_add(*leaves);
+            match balances.last_mut() {
+                Some(balance) if sum < self.balance => balance.end = tree + 1,
+                _ => {
+                    sum = *leaves;
+                    balances.push(tree..tree + 1);
+                }
+            }
+        }
+        balances
+    }
+
+    /// Whether there are two balance groups or more, which are weighed with powers of a challenge.
+    pub fn is_weighted(&self) -> bool {
+        self.balances().len() > 1
+    }
+
+    /// What all lookups add up to, from the sums of all trees, which have their padding, too. The trees of balance group `m` count
+    /// `weight^m` times. Without a weight there is one group.
+    pub fn balance(&self, sums: &[SecureField], weight: Option<SecureField>) -> SecureField {
+        let weight = weight.unwrap_or_else(SecureField::one);
+        // Horner's rule, from the last group on.
+        let balances = self.balances().into_iter().rev();
+        balances.fold(SecureField::zero(), |total, trees| {
+            let own = sums.get(trees.clone()).unwrap_or_default().iter();
+            let leaves = self.leaves.get(trees).unwrap_or_default();
+            let sum = own.zip(leaves).fold(SecureField::zero(), |sum, (own, leaves)| {
+                let padding = leaves.next_power_of_two() - leaves;
+                // Less than half of a tree.
+                sum + *own - BaseField::from(padding as usize)
+            });
+            total * weight + sum
+        })
+    }
 }
 
 /// The groups of trees of `2^log` leaves each that are proved together: consecutive ones, as many as a group may have.
@@ -231,71 +319,4 @@ pub fn denominator(plane: &Plane, relations: &Relations, column: impl Fn(usize) 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::model::odd_config;
-
-    /// Every lookup of every lane is in one tree, at a place that its size divides, and trees are as full as they can be.
-    #[test]
-    fn trees_have_every_lookup_once() {
-        for (config, rows) in [(odd_config(2), 4), (odd_config(3), 21)] {
-            let shape = Shape::new(&config, rows);
-            let trees = lookup_trees(&shape);
-            let planes: Vec<&Plane> = trees.iter().flat_map(|t| &t.planes).collect();
-            let lookups: usize = shape.parts().iter().map(|part| shape.air(*part).lookups.len()).sum();
-            assert_eq!(planes.len(), lookups);
-            for &part in shape.parts() {
-                for lookup in shape.air(part).lookups {
-                    let same = planes.iter().filter(|p| p.part == part && p.lookup == lookup);
-                    assert_eq!(same.count(), 1, "{part:?}");
-                }
-            }
-            for tree in &trees {
-                let mut start = 0;
-                for plane in &tree.planes {
-                    assert_eq!(start % (1usize << plane.log_rows), 0);
-                    assert_eq!(plane.log_rows, shape.log_rows(plane.part));
-                    start += 1 << plane.log_rows;
-                }
-                assert_eq!(start, tree.leaves());
-                assert!(tree.leaves() <= 1 << tree.log_leaves() && 2 * tree.leaves() > 1 << tree.log_leaves());
-            }
-        }
-    }
-
-    /// Every tree is in one group, and no group could take the next tree.
-    #[test]
-    fn groups_are_as_large_as_they_may_be() {
-        let ends = |logs: &[u32]| {
-            groups(logs)
-                .into_iter()
-                .map(|group| (group.start, group.end))
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(ends(&[]), []);
-        assert_eq!(ends(&[24; 12]), [(0, 12)]);
-        assert_eq!(ends(&[24; 13]), [(0, 12), (12, 13)]);
-        assert_eq!(ends(&[24, 24, 17]), [(0, 3)]);
-        // Two of 2^27 leaves fill a group, and so does one with eight of 2^24.
-        let mixed = [27, 27, 27, 24, 24, 24, 24, 24, 24, 24, 24, 20];
-        assert_eq!(ends(&mixed), [(0, 2), (2, 11), (11, 12)]);
-        assert_eq!(ends(&[28, 6]), [(0, 1), (1, 2)]);
-        assert_eq!((depths(&[]), depths(&mixed)), (vec![], vec![27, 27, 20]));
-    }
-
-    #[test]
-    fn trees_are_cut_at_planes() {
-        let plane = |log_rows| Plane {
-            part: Part::FF,
-            log_rows,
-            lookup: Lookup::int16(0),
-        };
-        let sizes = |logs: &[u32]| {
-            let trees = cut(logs.iter().map(|log| plane(*log)).collect(), 8);
-            trees.iter().map(|t| t.planes.len()).collect::<Vec<_>>()
-        };
-        assert_eq!(sizes(&[]), [0; 0]);
-        assert_eq!(sizes(&[10, 9, 8, 7, 7, 7, 6]), [1, 1, 1, 2, 2]);
-        assert_eq!(sizes(&[7, 7, 6, 6, 6, 6]), [2, 4]);
-    }
-}
+mod tests;

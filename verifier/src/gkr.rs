@@ -6,7 +6,7 @@
 //! depth.
 //!
 //! **What the caller still owes:** the roots are right only if the claim on the leaves of every tree is discharged, and what they
-//! sum up to ([`sum`]) is not compared with anything here.
+//! sum up to ([`sums`]) is not compared with anything here.
 
 use std::iter::successors;
 use std::ops::Range;
@@ -104,32 +104,32 @@ pub fn weights(lambda: K) -> impl Iterator<Item = K> {
 }
 
 /// Verifies trees of `2^log` leaves each, in groups that follow from these numbers; the returned claims on the leaves, in the order of
-/// the trees, must be discharged. Also returns the sum of all fractions, of which none has the denominator zero.
+/// the trees, must be discharged. Also returns the sum of the fractions of every tree, of which none has the denominator zero.
 pub fn verify(
     logs: &[u32],
     proofs: Unread<'_, Vec<GroupProof>>,
     transcript: &mut Transcript,
-) -> Result<(Vec<LeafClaim>, K), GkrError> {
+) -> Result<(Vec<LeafClaim>, Vec<K>), GkrError> {
     let groups = groups(logs);
     let expected = groups.len();
     let proofs = proofs.exactly(expected, |got| GkrError::Groups { got, expected })?;
-    let (mut leaves, mut sum) = (Vec::with_capacity(logs.len()), K::zero());
+    let (mut leaves, mut sums) = (Vec::with_capacity(logs.len()), Vec::with_capacity(logs.len()));
     for (group, (trees, proof)) in groups.into_iter().zip(proofs.each()).enumerate() {
         let (own, roots) = verify_group(group, trees, logs, proof, transcript)?;
         leaves.extend(own);
-        sum += roots;
+        sums.extend(roots.iter().map(|[sum, _]| *sum));
     }
-    Ok((leaves, sum))
+    Ok((leaves, sums))
 }
 
-/// Verifies a group of trees. Also returns the sum of its fractions.
-fn verify_group(
+/// Verifies a group of trees. Also returns what their roots are said to be.
+fn verify_group<'a>(
     group: usize,
     trees: Range<usize>,
     logs: &[u32],
-    proof: Unread<'_, GroupProof>,
+    proof: Unread<'a, GroupProof>,
     transcript: &mut Transcript,
-) -> Result<(Vec<LeafClaim>, K), GkrError> {
+) -> Result<(Vec<LeafClaim>, &'a [[K; 2]]), GkrError> {
     let (first, logs) = (trees.start, logs.get(trees).unwrap_or_default());
     let expected = logs.len();
     let roots = proof.part(|p| &p.roots);
@@ -181,7 +181,7 @@ fn verify_group(
             **claim = at(point.clone(), between(*children, t));
         }
     }
-    Ok((claims, roots.iter().fold(K::zero(), |sum, [own, _]| sum + *own)))
+    Ok((claims, roots))
 }
 
 /// A claim on numerators and denominators at a point.
@@ -199,10 +199,10 @@ fn weighed(lambda: K, values: impl Iterator<Item = K>) -> K {
     terms.fold(K::zero(), |sum, (weight, value)| sum + weight * value)
 }
 
-/// What the trees say that all their fractions add up to.
-pub fn sum(proofs: &[GroupProof]) -> K {
+/// What every tree says that its fractions add up to.
+pub fn sums(proofs: &[GroupProof]) -> Vec<K> {
     let roots = proofs.iter().flat_map(|proof| &proof.roots);
-    roots.fold(K::zero(), |sum, [own, _]| sum + *own)
+    roots.map(|[sum, _]| *sum).collect()
 }
 
 #[cfg(test)]

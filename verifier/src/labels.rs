@@ -11,6 +11,8 @@ pub const ACTIVATIONS: &str = "activations";
 pub const OUTPUT_LOGITS: &str = "output logits";
 /// Values that did not fit: the one message whose length depends on activations.
 pub const CLIPPED_VALUES: &str = "clipped values";
+/// The challenge whose powers weigh the balance groups, where there are two or more.
+pub const TREES: &str = "trees";
 /// Proof of work before the challenges of the lookups.
 pub const LOOKUP_WORK: Work = Work {
     label: "lookup work",

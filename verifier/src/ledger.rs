@@ -1,7 +1,6 @@
 //! The soundness ledger: every source of error of a statement, added up (docs/security.md, protocol section 14).
 
 use stwo::core::air::Component;
-use stwo::core::fields::m31::P;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
@@ -9,7 +8,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::trees::{depths, lookup_trees, LookupTree};
+use tessera_circuits::trees::{depths, Forest};
 use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
 use crate::key::ModelKey;
@@ -73,20 +72,15 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
 
 /// What leaves a statement without any security, if anything does: that it is too large.
 fn too_large(shape: &Shape) -> Option<Term> {
-    let (height, lookups) = (shape.max_log_rows(), shape.fractions());
-    if height > MAX_LOG_ROWS {
+    let height = shape.max_log_rows();
+    (height > MAX_LOG_ROWS).then(|| {
         let formula = format!("2^{height} rows of a part, the most are 2^{MAX_LOG_ROWS}");
-        return Some(Term::certain("height", formula));
-    }
-    if lookups >= u128::from(P) {
-        let formula = format!("{lookups} lookups >= p, multiplicities could wrap");
-        return Some(Term::certain("LogUp multiplicities", formula));
-    }
-    None
+        Term::certain("height", formula)
+    })
 }
 
 /// Terms of what is claimed of columns and lookups.
-fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
+fn claim_terms(shape: &Shape, forest: &Forest, terms: &mut Vec<Term>) {
     let points = Points::count(shape) as f64;
     // Powers of kappa, up to the last kind of accumulators; and six of lambda.
     let kinds = shape.last_number() as f64 + 6.0;
@@ -101,8 +95,8 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
         format!("{clips} / |K|"),
         clips,
     ));
-    let trees = lookup_trees(shape);
-    let claims = (MAX_CLAIMS + trees.len()) as f64;
+    let logs = forest.logs();
+    let claims = (MAX_CLAIMS + logs.len()) as f64;
     terms.push(Term::algebraic("batching of claims", format!("{claims} / |K|"), claims));
     let rounds = f64::from(shape.product_variables() + shape.max_log_rows());
     terms.push(Term::algebraic(
@@ -126,21 +120,30 @@ fn claim_terms(shape: &Shape, terms: &mut Vec<Term>) {
         fractions + 2.0 * entries,
         LOOKUP_GRIND_BITS,
     ));
+    // The uses of a tuple, a polynomial in the weight of the balance groups.
+    let balances = forest.balances().len();
+    if balances > 1 {
+        let degree = balances as f64 - 1.0;
+        terms.push(Term::algebraic(
+            "weights of balance groups",
+            format!("({balances} groups - 1) / |K|"),
+            degree,
+        ));
+    }
     // For each layer of 2^k nodes of `m` trees of a group a combination of 2 m claims, k rounds of degree 2, and a line.
-    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let depths = depths(&logs);
     let rounds: f64 = depths.iter().map(|n| f64::from(*n)).map(|n| n * (n - 1.0)).sum();
     let layers = rounds + 2.0 * f64::from(logs.iter().sum::<u32>());
     terms.push(Term::algebraic(
         "sums of lookups",
-        format!("{layers} in {} trees, {} groups / |K|", trees.len(), depths.len()),
+        format!("{layers} in {} trees, {} groups / |K|", logs.len(), depths.len()),
         layers,
     ));
 }
 
 /// Terms of the proof that the tables balance the lookups.
-fn stark_terms(relations: &[Relation], terms: &mut Vec<Term>) {
-    let component = component(&Relations::dummy(relations), SecureField::default());
+fn stark_terms(relations: &[Relation], weighted: bool, terms: &mut Vec<Term>) {
+    let component = component(&Relations::dummy(relations), weighted, SecureField::default());
     let constraints = component.n_constraints() as f64;
     terms.push(Term::algebraic(
         "STARK: composition",
@@ -180,13 +183,14 @@ fn stark_terms(relations: &[Relation], terms: &mut Vec<Term>) {
 /// The ledger of a chunk of a statement of these lengths of a model.
 pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Ledger {
     let shape = key.shape(chunk, lengths);
-    // Before anything is counted: the components of such statements have millions of columns.
+    // Before anything is counted: such statements have millions of trees.
     if let Some(term) = too_large(&shape) {
         return Ledger { terms: vec![term] };
     }
     let mut terms = Vec::new();
-    claim_terms(&shape, &mut terms);
-    stark_terms(&shape.config.relations(), &mut terms);
+    let forest = Forest::of(&shape);
+    claim_terms(&shape, &forest, &mut terms);
+    stark_terms(&shape.config.relations(), forest.is_weighted(), &mut terms);
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     terms.extend(opening::terms(&key.opened_all(chunk, &activations)));
     Ledger { terms }
@@ -206,6 +210,7 @@ mod tests {
         StreamShift, WeightBits, WeightFormat, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
     };
     use tessera_circuits::shape::Part;
+    use tessera_circuits::trees::{lookup_trees, LookupTree};
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.
     fn key(config: ModelConfig) -> ModelKey {
@@ -306,7 +311,7 @@ mod tests {
                 let shape = key.shape(&Chunk::whole(key.config.layers), rows);
                 let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
                 assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
-                if shape.max_log_rows() > MAX_LOG_ROWS || shape.fractions() >= P.into() {
+                if shape.max_log_rows() > MAX_LOG_ROWS {
                     assert!(total < MIN_BITS);
                 }
             }
@@ -354,7 +359,7 @@ mod tests {
     fn fractions_are_those_of_the_trees() {
         let shape = Shape::new(&laned(), 64);
         assert!(shape.parts().iter().any(|p| shape.lanes(*p) > 1));
-        let leaves: usize = lookup_trees(&shape).iter().map(|tree| tree.leaves()).sum();
+        let leaves: usize = lookup_trees(&shape).iter().map(LookupTree::leaves).sum();
         assert_eq!(shape.fractions(), leaves as u128);
     }
 
@@ -401,13 +406,13 @@ mod tests {
     /// As many samples as stwo makes of the columns, and no fewer.
     #[test]
     fn samples_are_not_undercounted() {
-        [4, 5]
-            .into_iter()
-            .for_each(|count| samples_are_counted(&Relation::ALL[..count]));
+        for (count, weighted) in [(4, false), (5, false), (4, true), (5, true)] {
+            samples_are_counted(&Relation::ALL[..count], weighted);
+        }
     }
 
-    fn samples_are_counted(relations: &[Relation]) {
-        let component = component(&Relations::dummy(relations), SecureField::default());
+    fn samples_are_counted(relations: &[Relation], weighted: bool) {
+        let component = component(&Relations::dummy(relations), weighted, SecureField::default());
         let oods = CirclePoint::<SecureField>::get_random_point(&mut SuiteChannel::default());
         let points = component.mask_points(oods, tables::LOG_ROWS);
         // A column with two samples gets a third.
@@ -417,7 +422,7 @@ mod tests {
             .map(|points| points.len() + usize::from(points.len() == 2));
         let real = component.ids().len() + columns.sum::<usize>() + 8;
         let mut terms = Vec::new();
-        stark_terms(relations, &mut terms);
+        stark_terms(relations, weighted, &mut terms);
         let term = terms.iter().find(|term| term.name.contains("FRI batching")).unwrap();
         let counted: usize = term.formula.split(' ').next().unwrap().parse().unwrap();
         assert!((real..2 * real).contains(&counted), "{real} samples, {counted} counted");
@@ -430,7 +435,7 @@ mod tests {
         let rows = (shape.lanes(Part::SCORES) as u128) << shape.log_rows(Part::SCORES);
         let entries = 5 << tables::LOG_ROWS;
         let mut terms = Vec::new();
-        claim_terms(&shape, &mut terms);
+        claim_terms(&shape, &Forest::of(&shape), &mut terms);
         let term = terms.iter().find(|term| term.name == "LogUp").unwrap();
         let expected =
             FIELD_BITS - ((shape.fractions() + rows + 2 * entries) as f64).log2() + f64::from(LOOKUP_GRIND_BITS);

@@ -13,10 +13,9 @@ use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::ops::PLACES;
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::trees::LOG_LEAVES;
 
 use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, SECURE};
 use crate::codec::{HEADER_LEN, PROOF_LIMIT};
@@ -58,7 +57,9 @@ fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let said = 4 + clips + DIGEST + 8 + LIST + trees(cost);
     let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PLACES as u128;
     let linear = rounds(log_ceil(cost).into());
-    let stark = SECURE + aggregator(&key.config.relations());
+    // With as many lookups as that there are two balance groups.
+    let weighted = cost >= u128::from(LeafLimits::OF_STATEMENTS.balance);
+    let stark = SECURE + aggregator(&key.config.relations(), weighted);
     said + matmuls + linear + opening::most_bytes(&key.weights, cost) + stark
 }
 
@@ -66,13 +67,14 @@ fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
 /// leaves as they may have.
 fn trees(lookups: u128) -> u128 {
     let log = u128::from(log_ceil(lookups));
-    let (number, groups) = ((lookups >> LOG_LEAVES) + 1, (lookups >> (LOG_LEAVES + 3)) + 1);
+    let full = LeafLimits::OF_STATEMENTS.log_tree;
+    let (number, groups) = ((lookups >> full) + 1, (lookups >> (full + 3)) + 1);
     let layers = (0..log).map(|layer| rounds(layer) + LIST);
     number * (2 * SECURE + log * 4 * SECURE) + groups * (2 * LIST + layers.sum::<u128>())
 }
 
 /// The proof of the aggregator: each of its lists has the length that is checked, or that stwo asks for.
-fn aggregator(relations: &[Relation]) -> u128 {
+fn aggregator(relations: &[Relation], weighted: bool) -> u128 {
     let fri = stark_config().fri_config;
     let queries = fri.n_queries as u128;
     let path = |log_degree: u32| path(fri.n_queries, log_degree + fri.log_blowup_factor);
@@ -80,7 +82,7 @@ fn aggregator(relations: &[Relation]) -> u128 {
         let column = |samples: &usize| LIST + SECURE * *samples as u128 + LIST + BASE * queries;
         DIGEST + path(LOG_ROWS) + 2 * LIST + columns.iter().map(column).sum::<u128>()
     };
-    let trees = 4 * LIST + stark::samples(relations).iter().map(tree).sum::<u128>();
+    let trees = 4 * LIST + stark::samples(relations, weighted).iter().map(tree).sum::<u128>();
     // One value of a leaf is known at least.
     let witness = LIST + SECURE * queries * ((1 << STARK_FOLD_STEP) - 1);
     let folded = (0..LOG_ROWS - STARK_LOG_LAST_LAYER).step_by(STARK_FOLD_STEP as usize);

@@ -19,9 +19,10 @@ use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTE
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::{TableEntries, LOG_ROWS};
 use tessera_circuits::air::Relations;
+use tessera_circuits::trees::Forest;
 use thiserror::Error;
 
-use crate::labels::CLAIMED_SUM;
+use crate::labels::{CLAIMED_SUM, TREES};
 use crate::message::{Bound, NotCanonical, Unread};
 use crate::policy::{stark_config, STARK_LOG_LAST_LAYER};
 use crate::suite::{with_hasher, KeccakLeaf, Suite, SuiteChannel, Trees};
@@ -73,9 +74,9 @@ fn length(what: &'static str, got: usize, expected: usize) -> Result<(), StarkEr
     Ok(())
 }
 
-/// The component of the tables.
-pub fn component(relations: &Relations, claimed_sum: SecureField) -> FrameworkComponent<TableEntries> {
-    let entries = TableEntries::new(relations);
+/// The component of the tables, whose multiplicities are `weighted` where there are two balance groups or more.
+pub fn component(relations: &Relations, weighted: bool, claimed_sum: SecureField) -> FrameworkComponent<TableEntries> {
+    let entries = TableEntries::new(relations, weighted);
     let mut allocator = TraceLocationAllocator::new_with_preprocessed_columns(&entries.ids());
     FrameworkComponent::new(&mut allocator, entries, claimed_sum)
 }
@@ -88,10 +89,10 @@ fn components(component: &FrameworkComponent<TableEntries>) -> Components<'_> {
 }
 
 /// How many samples each column of each of the four trees has, of a model with these relations.
-pub fn samples(relations: &[Relation]) -> Vec<Vec<usize>> {
+pub fn samples(relations: &[Relation], weighted: bool) -> Vec<Vec<usize>> {
     let (anywhere, own) = (
         CirclePoint::zero(),
-        component(&Relations::dummy(relations), SecureField::zero()),
+        component(&Relations::dummy(relations), weighted, SecureField::zero()),
     );
     let mut points = components(&own).mask_points(anywhere, LOG_ROWS, false);
     points.push(vec![vec![anywhere]; 8]);
@@ -103,19 +104,33 @@ pub fn samples(relations: &[Relation]) -> Vec<Vec<usize>> {
 pub struct StarkClaim<'a> {
     /// The challenges of the lookups, drawn before their sums were proved.
     pub relations: &'a Relations,
-    /// The sum of the fractions of all lookups.
+    /// Whether there are two balance groups or more.
+    pub weighted: bool,
+    /// The sum of the fractions of all lookups, weighed.
     pub lookups: SecureField,
     /// What the prover says that the entries add up to.
     pub claimed_sum: Unread<'a, SecureField>,
 }
 
-/// Absorbs the trees that precede the first challenge: tables (pinned) and multiplicities.
-pub fn absorb_counts(tables_root: &[u8; 32], proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
-    let [tables, counts, _, _] = roots(proof)?;
+/// Absorbs the tree of the tables, which is pinned.
+pub fn absorb_tables(tables_root: &[u8; 32], proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
+    let [tables, ..] = roots(proof)?;
     if tables.0 != *tables_root {
         return Err(StarkError::Tables);
     }
     transcript.root(&tables.0);
+    Ok(())
+}
+
+/// The challenge that weighs the balance groups of these trees: that many uses of a tuple are zero in the field helps nobody who does not
+/// know it. `None` if there is one group. Both sides call it when everything is absorbed that says how often a tuple is used.
+pub fn draw_weight(forest: &Forest, transcript: &mut Transcript) -> Option<SecureField> {
+    forest.is_weighted().then(|| transcript.challenge(TREES))
+}
+
+/// Absorbs the tree of the multiplicities, the last one before the challenges of the lookups.
+pub fn absorb_counts(proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
+    let [_, counts, ..] = roots(proof)?;
     transcript.root(&counts.0);
     Ok(())
 }
@@ -134,8 +149,8 @@ fn roots(proof: &Stark) -> Result<[Blake2sHash; 4], StarkError> {
     })
 }
 
-/// Verifies the aggregator. The transcript must have absorbed everything up to the openings, with [`absorb_counts`] for the same
-/// proof. Returns the out-of-domain point, at which [`check_tables`] compares the tables.
+/// Verifies the aggregator. The transcript must have absorbed everything up to the openings, with [`absorb_tables`] and
+/// [`absorb_counts`] for the same proof. Returns the out-of-domain point, at which [`check_tables`] compares the tables.
 pub fn verify(
     claim: &StarkClaim<'_>,
     proof: &Stark,
@@ -145,7 +160,8 @@ pub fn verify(
     if claimed_sum + claim.lookups != SecureField::zero() {
         return Err(StarkError::Lookups);
     }
-    let (component, proof) = (component(claim.relations, claimed_sum), proof.clone());
+    let component = component(claim.relations, claim.weighted, claimed_sum);
+    let proof = proof.clone();
     match transcript.suite() {
         Suite::Blake2s => verify_with::<Blake2sMerkleHasher>(&component, proof, transcript),
         Suite::Keccak => verify_with::<KeccakLeaf>(&component, proof, transcript),

@@ -7,10 +7,10 @@ use tessera_circuits::claims::{batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, MIN_ROWS_LOG};
 use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
-use tessera_circuits::shape::{Product, Shape};
+use tessera_circuits::shape::{LeafLimits, Product, Shape};
 use tessera_circuits::statement::{Statement, StatementError};
 use tessera_circuits::statistics::{Statistics, StatisticsError};
-use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
+use tessera_circuits::trees::{lookup_trees, Forest, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use thiserror::Error;
 
@@ -268,7 +268,9 @@ pub struct Conversation {
     pub root: Digest,
     /// The challenges of the lookups.
     pub relations: Relations,
-    /// The sum of all lookups.
+    /// Whether there are two balance groups or more.
+    pub weighted: bool,
+    /// The sum of all lookups, weighed.
     pub lookups: SecureField,
     /// The weighted products, each with its weight in the claim on the weights.
     pub families: Vec<(Product, SecureField)>,
@@ -304,35 +306,46 @@ impl Conversation {
 
 /// Verifies what is said of a chunk before its opening. Total on hostile proofs.
 pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<Conversation, VerifyError> {
+    conversation(claim, LeafLimits::OF_STATEMENTS, proof)
+}
+
+fn conversation(
+    claim: &ChunkStatement<'_>,
+    limits: LeafLimits,
+    proof: &ChunkProof,
+) -> Result<Conversation, VerifyError> {
     let ChunkStatement { key, statement, .. } = *claim;
     claim.check_ends()?;
-    let shape = key.shape(claim.chunk, statement.lengths());
+    let shape = key.shape(claim.chunk, statement.lengths()).with_leaf_limits(limits);
     let params = claim.chunk.params(&key.params);
     let proof = Unread::of(proof);
 
-    // Commitments before any challenge.
+    // Commitments and what is in clear before any challenge, multiplicities before those of the lookups.
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let (suite, model) = (key.header.hash_suite, claim.model);
     let mut transcript = open_transcript(suite, model, &activations, statement, claim.chunk, &claim.ends);
     absorb_context(claim.context.as_ref(), &mut transcript);
     let stark = proof.part(|p| &p.stark).bound("STARK")?;
     let root = *transcript.receive(ACTIVATIONS, proof.part(|p| &p.activations))?;
-    stark::absorb_counts(&key.tables_root, stark, &mut transcript)?;
+    stark::absorb_tables(&key.tables_root, stark, &mut transcript)?;
     let outputs = if shape.has_logits() { shape.outputs } else { 0 };
     let statistics = receive_statistics(proof.part(|p| &p.statistics), outputs, &mut transcript)?;
     statistics.check(&shape, &params, statement)?;
+    let forest = Forest::of(&shape);
+    let weight = stark::draw_weight(&forest, &mut transcript);
+    stark::absorb_counts(stark, &mut transcript)?;
 
     // Lookups.
     transcript.receive_work(LOOKUP_WORK, proof.part(|p| &p.lookup_work))?;
     let relations = stark::draw_relations(&mut transcript, &shape.config.relations());
+    let (leaves, sums) = gkr::verify(&forest.logs(), proof.part(|p| &p.lookups), &mut transcript)?;
+    // No earlier: only a proof of all trees is worth a list of their lookups.
     let trees = lookup_trees(&shape);
     let powers = Powers {
         shape: &shape,
         params: &params,
         leading: statement.leading(&params.leading, shape.token),
     };
-    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
-    let (leaves, lookups) = gkr::verify(&logs, proof.part(|p| &p.lookups), &mut transcript)?;
     let lookup_claims = lookup_claims(&powers, &trees, &relations, &leaves)?;
 
     // Matmuls.
@@ -387,7 +400,8 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
         activations,
         root,
         relations,
-        lookups: lookups - padding(&trees),
+        weighted: forest.is_weighted(),
+        lookups: forest.balance(&sums, weight),
         families,
         end: end.value,
     })
@@ -395,8 +409,19 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
 
 /// Verifies the proof of one chunk. Total on hostile proofs; the ledger of the statement must have been checked.
 pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<(), VerifyError> {
+    verify_chunk_with(claim, LeafLimits::OF_STATEMENTS, proof)
+}
+
+/// The same with other limits, for tests of sums that only large statements have. A proof that is accepted with other limits than those
+/// of statements proves less.
+#[doc(hidden)]
+pub fn verify_chunk_with(
+    claim: &ChunkStatement<'_>,
+    limits: LeafLimits,
+    proof: &ChunkProof,
+) -> Result<(), VerifyError> {
     let key = claim.key;
-    let said = verify_conversation(claim, proof)?;
+    let said = conversation(claim, limits, proof)?;
     let mut transcript = said.transcript.clone();
     let proof = Unread::of(proof);
 
@@ -407,6 +432,7 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     // Aggregator.
     let claim = StarkClaim {
         relations: &said.relations,
+        weighted: said.weighted,
         lookups: said.lookups,
         claimed_sum: proof.part(|p| &p.claimed_sum),
     };

@@ -6,8 +6,9 @@ use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::ModelConfig;
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Statement;
+use tessera_circuits::trees::Forest;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::public::Inputs;
 use tessera_verifier::verify::Conversation;
@@ -43,6 +44,12 @@ pub enum NoPlan {
     /// The prompt or the output has no token, or the model's context is shorter.
     #[error("there is no plan of such lengths: prompt and output have at least a token each, and the context has room for both")]
     Lengths,
+    /// The statement has several balance groups, which contracts do not weigh: far more lookups than a block has gas for.
+    #[error(
+        "there is no plan of such a statement: contracts verify fewer than 2^{} lookups; fewer tokens may fit",
+        LeafLimits::OF_STATEMENTS.balance.ilog2()
+    )]
+    Lookups,
     /// The program does not fit the machine, or no transaction takes one of its segments.
     #[error("there is no plan of such a statement: its program is too large for contracts; fewer tokens may fit")]
     Program,
@@ -91,6 +98,9 @@ impl Plan {
         };
         let whole = Chunk::whole(key.config.layers);
         let shape = key.shape(&whole, statement.lengths());
+        if Forest::of(&shape).is_weighted() {
+            return Err(NoPlan::Lookups);
+        }
         let ((inputs, results), record) = recorded(key.config.layers, || {
             let (count, inputs, ends) = symbols(key, &shape);
             let tops = vec![0; outputs];

@@ -1,6 +1,6 @@
 //! The lookup tables, all of 2^16 rows in one component: preprocessed values, committed multiplicities.
 
-use num_traits::{One, Zero};
+use num_traits::Zero;
 use stwo_constraint_framework::preprocessed_columns::PreProcessedColumnId;
 use stwo_constraint_framework::{EvalAtRow, FrameworkEval, RelationEntry};
 
@@ -9,6 +9,7 @@ use super::{base, Relations};
 use crate::model::{Activation, ModelConfig, ModelParams, ScoreCap};
 use crate::semantics::{activation_table, cap_table, exp_table};
 use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SECURE_EXTENSION_DEGREE;
 
 /// log2 of the number of rows.
 pub const LOG_ROWS: u32 = 16;
@@ -170,15 +171,27 @@ pub struct TableEntries {
     pub relations: Relations,
     /// The preprocessed columns, in commitment order.
     columns: Vec<TableColumn>,
+    /// Whether multiplicities are weighed with powers of a challenge, and so elements of the extension: four columns each.
+    weighted: bool,
 }
 
 impl TableEntries {
-    /// The entries of the tables of a model whose relations have these challenges.
-    pub fn new(relations: &Relations) -> Self {
+    /// The entries of the tables of a model whose relations have these challenges. `weighted` says whether the multiplicities are sums of
+    /// several balance groups ([`crate::trees::Forest::is_weighted`]).
+    pub fn new(relations: &Relations, weighted: bool) -> Self {
         let own: Vec<Relation> = relations.drawn.iter().map(|drawn| drawn.relation).collect();
         Self {
             relations: relations.clone(),
             columns: columns(&own),
+            weighted,
+        }
+    }
+
+    /// The next multiplicity.
+    fn count<E: EvalAtRow>(&self, e: &mut E) -> E::EF {
+        match self.weighted {
+            true => E::combine_ef([(); SECURE_EXTENSION_DEGREE].map(|()| e.next_trace_mask())),
+            false => e.next_trace_mask().into(),
         }
     }
 
@@ -199,7 +212,7 @@ impl FrameworkEval for TableEntries {
 
     fn evaluate<E: EvalAtRow>(&self, mut e: E) -> E {
         let drawn = &self.relations.drawn;
-        let counts: Vec<E::F> = drawn.iter().map(|_| e.next_trace_mask()).collect();
+        let counts: Vec<E::EF> = drawn.iter().map(|_| self.count(&mut e)).collect();
         let columns = self.columns.iter();
         let columns: Vec<(TableColumn, E::F)> = columns
             .map(|column| (*column, e.get_preprocessed_column(column.id())))
@@ -210,8 +223,7 @@ impl FrameworkEval for TableEntries {
                 found.map(|(_, value)| value.clone())
             });
             let tuple: Vec<E::F> = tuple.collect();
-            let multiplicity = E::EF::one() * (E::F::zero() - count);
-            e.add_to_relation(RelationEntry::new(own, multiplicity, &tuple));
+            e.add_to_relation(RelationEntry::new(own, E::EF::zero() - count, &tuple));
         }
         e.finalize_logup_in_pairs();
         e

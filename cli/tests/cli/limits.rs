@@ -11,10 +11,25 @@ use tessera::verifier::key::ModelKey;
 use crate::args;
 use crate::support::{done, fails, names, tessera, Shared, CHECKPOINT, PROMPT};
 
-/// A directory that is a model directory as far as planning looks: the key of the shared model with the longest context.
+/// A directory that is a model directory as far as planning looks: the key of the shared model with the longest context, and so many layers
+/// and heads that scores of long texts are too many rows.
 fn long_context(dir: &Path) -> PathBuf {
     let mut key = ModelKey::from_bytes(&fs::read(Shared::get().key()).unwrap()).unwrap();
     key.config.context = MAX_CONTEXT;
+    (
+        key.config.layers,
+        key.config.heads,
+        key.config.kv_heads,
+        key.config.head_dim,
+    ) = (32, 256, 256, 2);
+    let mut layer = key.params.layers[0].clone();
+    let own = &mut layer.attention;
+    for shift in [&mut own.q, &mut own.k, &mut own.v] {
+        shift.0.truncate(1);
+    }
+    key.params.layers = vec![layer; 32];
+    key.params = key.params.with_largest_norms(&key.config);
+    key.weights.tiles = key.config.total_tiles();
     let model = dir.join("model");
     fs::create_dir(&model).unwrap();
     fs::write(model.join("model.key"), key.to_bytes().unwrap()).unwrap();

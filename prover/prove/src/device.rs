@@ -9,8 +9,9 @@ use std::ops::Range;
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
-use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::shape::Part;
 use tessera_circuits::trees::LookupTree;
 use tessera_model::forward::Linear;
 use tessera_model::passes::Traffic;
@@ -76,8 +77,8 @@ pub trait Columns: Send + Sync {
     /// Reads the cells of a column.
     fn read(&self, column: ColumnId) -> Result<Vec<BaseField>, DeviceError>;
 
-    /// Counts how often the lookups of all parts use each row of each table.
-    fn count(&self, shape: &Shape) -> Result<Vec<Vec<BaseField>>, DeviceError>;
+    /// Counts how often the lookups of these trees use each row of the table of each relation.
+    fn count(&self, relations: &[Relation], trees: &[LookupTree]) -> Result<Vec<Vec<BaseField>>, DeviceError>;
 
     /// `out[o][i] = sum_terms factor * sum_m weights[m] column[o][m][i]`, for columns laid out as `[outer][weights][inner]`.
     fn bind(&self, terms: &[(ColumnId, K)], weights: Weights<'_>, axes: [usize; 2]) -> Result<Vec<K>, DeviceError>;

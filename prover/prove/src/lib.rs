@@ -31,10 +31,10 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
-use tessera_circuits::shape::{Product, Shape};
+use tessera_circuits::shape::{LeafLimits, Product, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
-use tessera_circuits::trees::{lookup_trees, LookupTree};
+use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::context::Context;
 use tessera_verifier::key::{ModelId, ModelKey};
@@ -43,10 +43,10 @@ use tessera_verifier::ledger::security_bits;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningProof};
 use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::draw_relations;
+use tessera_verifier::stark::{draw_relations, draw_weight};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_context, absorb_statistics, open_transcript, unit_coefficients, verify_chunk, weight_families,
+    absorb_context, absorb_statistics, open_transcript, unit_coefficients, verify_chunk_with, weight_families,
     ChunkStatement,
 };
 
@@ -57,7 +57,7 @@ use self::column::Column;
 use self::device::{Bands, Device, DeviceError};
 use self::matmul::PrecomputedMatmuls;
 use self::opening::{Codeword, OpeningProverError, ProverClaim};
-use self::stark::{twiddles, Counted};
+use self::stark::{multiplicities, twiddles, Tables};
 use self::stopwatch::Stopwatch;
 use self::trace::{statistics, Source};
 use tessera_model::forward::{ForwardState, Input, Placed, Saturations, Witness};
@@ -212,7 +212,6 @@ pub fn prove_chunk(
     context: Option<Context>,
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
-    let mut watch = Stopwatch::new(progress);
     let claim = ChunkStatement {
         key: model.key,
         model: &model.id,
@@ -221,7 +220,19 @@ pub fn prove_chunk(
         ends,
         context,
     };
-    let (proof, saturated) = checked(model, &claim, None, &mut watch)?;
+    prove_chunk_with(model, &claim, LeafLimits::OF_STATEMENTS, progress)
+}
+
+/// The same with other limits, for tests of sums that only large statements have. No verifier accepts the proof.
+#[doc(hidden)]
+pub fn prove_chunk_with(
+    model: &ProverModel<'_>,
+    claim: &ChunkStatement<'_>,
+    limits: LeafLimits,
+    progress: &dyn Progress,
+) -> Result<ProvedChunk, ProveError> {
+    let mut watch = Stopwatch::new(progress);
+    let (proof, saturated) = checked(model, claim, limits, None, &mut watch)?;
     progress.done();
     Ok(ProvedChunk {
         proof,
@@ -266,7 +277,7 @@ fn whole(
         ends: Ends::default(),
         context,
     };
-    let (chunk, saturated) = checked(model, &claim, recorded, &mut watch)?;
+    let (chunk, saturated) = checked(model, &claim, LeafLimits::OF_STATEMENTS, recorded, &mut watch)?;
     let proof = Proof {
         model: model.id,
         statement,
@@ -290,13 +301,15 @@ fn whole(
 fn checked(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
+    limits: LeafLimits,
     recorded: Option<ForwardState<'_>>,
     watch: &mut Stopwatch<'_>,
 ) -> Result<(ChunkProof, Saturations), ProveError> {
-    let run = Run::of(model, claim, recorded, watch)?;
+    let mut run = Run::of(model, claim, recorded, watch)?;
+    run.shape = run.shape.with_leaf_limits(limits);
     let (proof, saturated) = unchecked(model, claim, run, watch)?;
     watch
-        .phase("check", || verify_chunk(claim, &proof))
+        .phase("check", || verify_chunk_with(claim, limits, &proof))
         .map_err(ProveError::Check)?;
     Ok((proof, saturated))
 }
@@ -379,6 +392,7 @@ fn unchecked(
     let suite = key.header.hash_suite;
     let mut transcript = open_transcript(suite, claim.model, &params, statement, chunk, &claim.ends);
     absorb_context(claim.context.as_ref(), &mut transcript);
+    let (relations, trees, forest) = (shape.config.relations(), lookup_trees(shape), Forest::of(shape));
     let columns = &*device.columns(run.columns)?;
     let mut activations = watch.phase("commit activations", || {
         Activations::commit(suite, shape, columns, params)
@@ -386,16 +400,16 @@ fn unchecked(
     transcript.send(ACTIVATIONS, &activations.root());
     let twiddles = twiddles();
     let counted = watch.phase("count lookups", || {
-        let tables = (&run.params, &shape.config);
-        let counts = columns.count(shape)?;
-        Ok::<_, DeviceError>(Counted::commit(tables, counts, &twiddles, &mut transcript))
+        let tables = Tables::commit((&run.params, &shape.config), &twiddles, &mut transcript);
+        absorb_statistics(&run.statistics, &mut transcript);
+        let weight = draw_weight(&forest, &mut transcript);
+        let counts = multiplicities(columns, &relations, (&trees, &forest), weight)?;
+        Ok::<_, DeviceError>(tables.count(counts, &mut transcript))
     })?;
-    absorb_statistics(&run.statistics, &mut transcript);
 
     // Lookups.
     let lookup_work = grind::send(LOOKUP_WORK, &mut transcript);
-    let relations = draw_relations(&mut transcript, &shape.config.relations());
-    let trees = lookup_trees(shape);
+    let relations = draw_relations(&mut transcript, &relations);
     let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
 
     // Matmuls.

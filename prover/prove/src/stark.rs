@@ -2,7 +2,7 @@
 
 mod suites;
 
-use num_traits::Zero;
+use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
@@ -19,9 +19,11 @@ use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::poly::BitReversedOrder;
 use stwo::prover::{CommitmentSchemeProver, ComponentProver};
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::{LookupTables, LOG_ROWS};
 use tessera_circuits::air::Relations;
 use tessera_circuits::model::{ModelConfig, ModelParams};
+use tessera_circuits::trees::{Forest, LookupTree};
 use tessera_verifier::labels::CLAIMED_SUM;
 use tessera_verifier::policy::{stark_config, STARK_LOG_BLOWUP};
 use tessera_verifier::stark::{component, Stark};
@@ -29,6 +31,7 @@ use tessera_verifier::suite::{with_hasher, Suite, SuiteChannel};
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
 
+use super::device::{self, DeviceError};
 use super::trace::Columns;
 
 pub use self::suites::{Keccak, ProverChannel, ProverTrees};
@@ -100,6 +103,37 @@ fn evaluation(rows: &[BaseField]) -> CircleEvaluation<SimdBackend, BaseField, Bi
     )
 }
 
+/// How often the lookups use every row of the tables, as the columns that are committed to: one for each relation. Where balance groups are
+/// weighed, the uses in group `m` count `weight^m` times, so that a relation has four columns, their coordinates.
+pub fn multiplicities(
+    columns: &dyn device::Columns,
+    relations: &[Relation],
+    (trees, forest): (&[LookupTree], &Forest),
+    weight: Option<SecureField>,
+) -> Result<Columns, DeviceError> {
+    let Some(weight) = weight else {
+        return columns.count(relations, trees);
+    };
+    let mut sums = vec![vec![SecureField::zero(); 1 << LOG_ROWS]; relations.len()];
+    let mut power = SecureField::one();
+    for balance in forest.balances() {
+        let counts = columns.count(relations, &trees[balance])?;
+        sums.par_iter_mut().zip(&counts).for_each(|(sums, counts)| {
+            sums.iter_mut()
+                .zip(counts)
+                .for_each(|(sum, count)| *sum += power * *count);
+        });
+        power *= weight;
+    }
+    Ok(sums.iter().flat_map(|sums| coordinates(sums)).collect())
+}
+
+/// The tables, committed.
+pub struct Tables<'a> {
+    tables: LookupTables,
+    scheme: SuiteScheme<'a>,
+}
+
 /// The tables and how often they are used, committed.
 pub struct Counted<'a> {
     counts: Columns,
@@ -113,22 +147,33 @@ enum SuiteScheme<'a> {
     Keccak(Scheme<'a, Keccak>),
 }
 
-impl<'a> Counted<'a> {
-    /// Commits to the tables and to multiplicities, before any challenge.
+impl<'a> Tables<'a> {
+    /// Commits to the tables.
     pub fn commit(
         (params, config): (&ModelParams, &ModelConfig),
-        counts: Columns,
         twiddles: &'a TwiddleTree<SimdBackend>,
         transcript: &mut Transcript,
     ) -> Self {
         let tables = LookupTables::new(params, config);
         let scheme = match transcript.suite() {
-            Suite::Blake2s => SuiteScheme::Blake2s(begin(&tables.columns, &counts, twiddles, transcript)),
-            Suite::Keccak => SuiteScheme::Keccak(begin(&tables.columns, &counts, twiddles, transcript)),
+            Suite::Blake2s => SuiteScheme::Blake2s(begin(&tables.columns, twiddles, transcript)),
+            Suite::Keccak => SuiteScheme::Keccak(begin(&tables.columns, twiddles, transcript)),
         };
-        Self { counts, tables, scheme }
+        Self { tables, scheme }
     }
 
+    /// Commits to multiplicities, before the challenges of the lookups.
+    pub fn count(self, counts: Columns, transcript: &mut Transcript) -> Counted<'a> {
+        let Self { tables, mut scheme } = self;
+        match &mut scheme {
+            SuiteScheme::Blake2s(scheme) => commit(scheme, &counts, transcript.channel()),
+            SuiteScheme::Keccak(scheme) => commit(scheme, &counts, transcript.channel()),
+        }
+        Counted { counts, tables, scheme }
+    }
+}
+
+impl Counted<'_> {
     /// Proves what the entries add up to; `relations` are the challenges of the lookups. Returns the claimed sum and the proof.
     pub fn prove(
         self,
@@ -137,7 +182,7 @@ impl<'a> Counted<'a> {
     ) -> Result<(SecureField, Stark), ProveStarkError> {
         let (interaction, sum) = entry_sums(relations, &self.counts, &self.tables);
         transcript.send(CLAIMED_SUM, &sum);
-        let component = component(relations, sum);
+        let component = component(relations, self.counts.len() > relations.drawn.len(), sum);
         let (component, channel) = (&component as &dyn ComponentProver<SimdBackend>, transcript.channel());
         let stark = match self.scheme {
             SuiteScheme::Blake2s(scheme) => finish(scheme, component, &interaction, channel),
@@ -147,10 +192,9 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// Commits to the tables and to multiplicities.
+/// Commits to the tables.
 fn begin<'a, H: MerkleHasherLifted<Hash = Blake2sHash>>(
     tables: &Columns,
-    counts: &Columns,
     twiddles: &'a TwiddleTree<SimdBackend>,
     transcript: &mut Transcript,
 ) -> Scheme<'a, H>
@@ -161,7 +205,6 @@ where
     // Evaluations out of the domain by coefficients: by barycentric weights they were two thirds of the STARK's time.
     scheme.set_store_polynomials_coefficients();
     commit(&mut scheme, tables, transcript.channel());
-    commit(&mut scheme, counts, transcript.channel());
     scheme
 }
 
@@ -182,23 +225,29 @@ where
 }
 
 /// The LogUp columns of the tables and their claimed sum: each has the sum of the entries of a row up to a pair, the last one
-/// sums on over rows.
+/// sums on over rows. A relation has one column of `counts`, or the four coordinates of one.
 pub fn entry_sums(relations: &Relations, counts: &Columns, tables: &LookupTables) -> (Columns, SecureField) {
-    let fractions = relations.drawn.par_iter().zip(counts).map(|(drawn, counts)| {
-        let values = tables.of(drawn.relation);
-        let [z, alpha] = relations.challenges(drawn.relation);
-        let tuple = |row: usize| {
-            let values = values.iter().rev();
-            values.fold(SecureField::zero(), |sum, value| sum * alpha + value[row]) - z
-        };
-        let denominators: Vec<SecureField> = (0..1 << LOG_ROWS).map(tuple).collect();
-        let inverses = SecureField::batch_inverse(&denominators);
-        counts
-            .iter()
-            .zip(inverses)
-            .map(|(count, inverse)| inverse * -*count)
-            .collect::<Vec<SecureField>>()
-    });
+    let width = counts.len() / relations.drawn.len();
+    let fractions = relations
+        .drawn
+        .par_iter()
+        .zip(counts.par_chunks(width))
+        .map(|(drawn, counts)| {
+            let values = tables.of(drawn.relation);
+            let [z, alpha] = relations.challenges(drawn.relation);
+            let tuple = |row: usize| {
+                let values = values.iter().rev();
+                values.fold(SecureField::zero(), |sum, value| sum * alpha + value[row]) - z
+            };
+            let denominators: Vec<SecureField> = (0..1 << LOG_ROWS).map(tuple).collect();
+            let inverses = SecureField::batch_inverse(&denominators).into_iter().enumerate();
+            match counts {
+                [counts] => inverses.map(|(row, inverse)| inverse * -counts[row]).collect(),
+                counts => inverses
+                    .map(|(row, inverse)| inverse * -element(counts, row))
+                    .collect::<Vec<SecureField>>(),
+            }
+        });
     let fractions: Vec<_> = fractions.collect();
     let mut sums = vec![SecureField::zero(); 1 << LOG_ROWS];
     let mut columns = Columns::new();
@@ -212,6 +261,11 @@ pub fn entry_sums(relations: &Relations, counts: &Columns, tables: &LookupTables
         }
     }
     running_sum(columns, &sums)
+}
+
+/// The element of a row, of which columns have the coordinates.
+fn element(columns: &[Vec<BaseField>], row: usize) -> SecureField {
+    SecureField::from_m31_array(std::array::from_fn(|i| columns[i][row]))
 }
 
 /// Coordinates of a column.

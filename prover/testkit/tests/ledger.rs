@@ -1,9 +1,11 @@
 //! Security is a failing test: the soundness ledger of docs/security.md.
 
 use serde::Deserialize;
+use stwo::core::fields::m31::P;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Blocks, ChannelShift, ColumnNorms, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS};
 use tessera_circuits::statement::Lengths;
+use tessera_circuits::trees::Forest;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::prove;
 use tessera_support::progress::Silent;
@@ -11,7 +13,7 @@ use tessera_testkit::{
     fixture_size_config, odd_config, post_normed_config, random_ids, random_model, unrooted_key, TestModel,
 };
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::ledger::{ledger, security_bits, Ledger};
+use tessera_verifier::ledger::{ledger, security_bits, Ledger, FIELD_BITS};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::policy::{MIN_BITS, TARGET_BITS};
 use tessera_verifier::verify::{verify, VerifyError};
@@ -213,15 +215,35 @@ fn refused(config: ModelConfig, rows: usize) {
     }
 }
 
+/// No number of lookups is too large: they are in balance groups, which cost a term and multiplicities in the extension.
 #[test]
-fn too_large_a_statement_is_refused() {
-    // More lookups than there are numbers that count them.
+fn statements_of_any_number_of_lookups_have_bits() {
     let config = ModelConfig {
         context: 8192,
-        heads: 6,
-        ..odd_config()
+        layers: 12,
+        ..fixture_size_config()
     };
-    refused(config, 8192);
+    let key = unrooted_key(&random_model(config, WeightFormat::Int16, 7));
+    for (rows, least, balances) in [
+        (512, 0, 1),
+        (2048, 1 << 30, 2),
+        (4096, u128::from(P), 8),
+        (8192, 1 << 34, 31),
+    ] {
+        let shape = key.shape(&Chunk::whole(12), rows);
+        let (lookups, forest) = (shape.fractions(), Forest::of(&shape));
+        assert!(lookups >= least, "{rows} rows: {lookups} lookups");
+        assert_eq!(forest.balances().len(), balances, "{rows} rows: {lookups} lookups");
+        let ledger = whole(&key, rows);
+        let bits = |name: &str| ledger.terms.iter().find(|term| term.name == name).map(|term| term.bits);
+        let samples = bits("STARK: FRI batching, unique decoding").expect("a term");
+        let weights = bits("weights of balance groups");
+        assert_eq!(samples > 99.5, balances == 1, "{rows} rows: {samples} bits");
+        assert!(samples > 99.2);
+        let degree = (balances > 1).then(|| -(balances as f64 - 1.0).log2());
+        assert_eq!(weights, degree.map(|bits| bits + FIELD_BITS), "{rows} rows");
+        assert!(ledger.bits() >= MIN_BITS, "{rows} rows: {} bits", ledger.bits());
+    }
 }
 
 /// More rows than the circle group has points: nothing may overflow on the way to the refusal.

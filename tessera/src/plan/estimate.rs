@@ -6,8 +6,9 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
-use tessera_circuits::trees::lookup_trees;
+use tessera_circuits::trees::{lookup_trees, Forest};
 use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::policy::STARK_LOG_BLOWUP;
 use tessera_verifier::suite::Suite;
 
 use super::{claims, Choices, Phase};
@@ -35,6 +36,8 @@ const SECURE: u64 = 16;
 const BAND_SUMS: u64 = 1024;
 /// The STARK from its first commitment on: tables and counts of `2^16` rows, their extensions, trees and twiddles.
 const TABLES: u64 = 104 << 20;
+/// A further column of counts: its rows, the coefficients of its polynomial and its extension.
+const COUNTS: u64 = (2 * WORD << tables::LOG_ROWS) + (WORD << (tables::LOG_ROWS + STARK_LOG_BLOWUP));
 /// Memory that proving the STARK takes in addition: the other columns, quotients, layers and their trees.
 const STARK: u64 = 80 << 20;
 /// Tables of a product sumcheck that are copied at once, as instances become packed.
@@ -126,7 +129,15 @@ impl Activations {
 
     /// Bytes that are held from the commitment on.
     fn committed(&self) -> u64 {
-        self.columns + 2 * Tree::file_len(&self.params) + TABLES
+        self.columns + 2 * Tree::file_len(&self.params) + TABLES + COUNTS * self.further_counts()
+    }
+
+    /// Columns of counts beside one for each relation: three more, where balance groups are weighed.
+    fn further_counts(&self) -> u64 {
+        match Forest::of(&self.shape).is_weighted() {
+            true => 3 * self.shape.config.relations().len() as u64,
+            false => 0,
+        }
     }
 }
 

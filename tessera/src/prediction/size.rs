@@ -1,15 +1,16 @@
 //! How long a proof will be. The fields are those of docs/format.md, section 3; only the opened leaves are not known before, and
 //! are counted as they are on average.
 
+use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
-use tessera_circuits::trees::{depths, lookup_trees, LookupTree};
+use tessera_circuits::trees::{depths, Forest};
 use tessera_plan::average;
 use tessera_verifier::codec::HEADER_LEN;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::policy::queries;
+use tessera_verifier::policy::{queries, STARK_LOG_BLOWUP};
 
 /// Bytes of the length of a list, of a field element, of an element of the extension, and of a digest.
 const LIST: f64 = 8.0;
@@ -40,7 +41,8 @@ pub(super) fn proof(key: &ModelKey, chunks: &[Chunk], shapes: &[Shape], tokens: 
 fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
     // Half of the tokens are prompt, and few values are clipped.
     let said = BASE + 2.0 * LIST + shape.outputs as f64 + DIGEST + 8.0;
-    let logs: Vec<u32> = lookup_trees(shape).iter().map(LookupTree::log_leaves).collect();
+    let forest = Forest::of(shape);
+    let logs = forest.logs();
     let groups = depths(&logs).into_iter().map(|depth| {
         let layers = (0..depth).map(|layer| rounds(layer) + LIST);
         2.0 * LIST + layers.sum::<f64>()
@@ -62,6 +64,17 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
         + opening(&weights, &activations)
         + STARK
         + RELATION * (relations - 4.0)
+        + if forest.is_weighted() {
+            relations * coordinates()
+        } else {
+            0.0
+        }
+}
+
+/// The three columns that the multiplicities of a relation have more where balance groups are weighed: a sample, and what is opened.
+fn coordinates() -> f64 {
+    let opened = average::leaves(queries(STARK_LOG_BLOWUP), LOG_ROWS + STARK_LOG_BLOWUP);
+    3.0 * (2.0 * LIST + SECURE + BASE * opened)
 }
 
 /// A sumcheck.

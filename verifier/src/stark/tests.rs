@@ -9,7 +9,7 @@ const PLAIN: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, 
 /// two samples have one that says so.
 #[test]
 fn all_columns_are_as_long_as_the_tables() {
-    let component = component(&Relations::dummy(&PLAIN), SecureField::zero());
+    let component = component(&Relations::dummy(&PLAIN), false, SecureField::zero());
     let components = components(&component);
     let sizes = components.column_log_sizes();
     let widths: Vec<usize> = sizes.iter().map(Vec::len).collect();
@@ -21,7 +21,7 @@ fn all_columns_are_as_long_as_the_tables() {
 /// The last four columns of the interaction are sampled a row before, too: the sum goes on from row to row.
 #[test]
 fn the_running_sum_is_sampled_in_two_rows() {
-    let component = component(&Relations::dummy(&PLAIN), SecureField::zero());
+    let component = component(&Relations::dummy(&PLAIN), false, SecureField::zero());
     let oods = CirclePoint::<SecureField>::get_random_point(&mut SuiteChannel::default());
     let points = components(&component).mask_points(oods, LOG_ROWS, false);
     let samples: Vec<Vec<usize>> = points.iter().map(|tree| tree.iter().map(Vec::len).collect()).collect();

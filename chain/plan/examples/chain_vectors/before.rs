@@ -125,9 +125,10 @@ impl Before<'_> {
         absorb_context(context.as_ref(), &mut t);
         t.send(ACTIVATIONS, &data.digest()?);
         t.root(&self.key.tables_root);
-        t.root(&data.digest()?);
+        let counts = data.digest()?;
         t.words("output logits", &data.words(output)?);
         t.words("clipped values", &clips);
+        t.root(&counts);
         Some(t)
     }
 
@@ -153,7 +154,7 @@ impl Before<'_> {
         let logs = self.trees();
         let groups = groups(&logs).into_iter().map(|own| group(&mut data, &logs[own]));
         let groups = groups.collect::<Option<Vec<GroupProof>>>()?;
-        let (leaves, roots) = gkr::verify(&logs, Unread::of(&groups), &mut t).ok()?;
+        let (leaves, sums) = gkr::verify(&logs, Unread::of(&groups), &mut t).ok()?;
         if !t.work(POINTS_WORK, data.nonce()?) {
             return None;
         }
@@ -173,7 +174,7 @@ impl Before<'_> {
             answer.extend(bytes_of(&leaf.point));
             answer.extend(bytes_of(&[leaf.numerator, leaf.denominator]));
         }
-        answer.extend(bytes_of(&[roots]));
+        answer.extend(bytes_of(&[sums.into_iter().sum()]));
         answer.extend(bytes_of(&points));
         answer.extend(bytes_of(&end));
         answer.extend(bytes_of(&[families, weights, chi, claimed]));

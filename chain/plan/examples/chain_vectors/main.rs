@@ -358,13 +358,13 @@ fn lookups(about: &str, logs: &[u32], proofs: &[GroupProof], start: &Transcript,
             return None;
         }
         let mut t = start.clone();
-        let (leaves, sum) = gkr::verify(logs, Unread::of(&groups), &mut t).ok()?;
+        let (leaves, sums) = gkr::verify(logs, Unread::of(&groups), &mut t).ok()?;
         let ends = leaves.iter().flat_map(|leaf| {
             let end = bytes_of(&[leaf.numerator, leaf.denominator]);
             [bytes_of(&leaf.point), end].concat()
         });
         Some(
-            ends.chain(bytes_of(&[sum]))
+            ends.chain(bytes_of(&[sums.into_iter().sum()]))
                 .chain(t.channel().digest().iter().copied())
                 .collect(),
         )

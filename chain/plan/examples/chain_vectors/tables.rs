@@ -125,6 +125,7 @@ impl Aggregated<'_> {
     fn answer(&self, input: &[u8]) -> Result<Vec<u8>, String> {
         let (proof, claimed_sum, same) = self.read(input).ok_or_else(String::new)?;
         let claim = StarkClaim {
+            weighted: false,
             relations: self.relations,
             lookups: self.lookups,
             claimed_sum: Unread::of(&claimed_sum),

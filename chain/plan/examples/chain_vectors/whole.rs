@@ -9,7 +9,7 @@ use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::shape::Product;
-use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
+use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr;
 use tessera_verifier::key::ModelKey;
@@ -23,7 +23,7 @@ use tessera_verifier::opening::parts::{
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError, TreeName};
 use tessera_verifier::policy::WORKED_FOLDS;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::{absorb_counts, draw_relations};
+use tessera_verifier::stark::{absorb_counts, absorb_tables, draw_relations};
 use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
@@ -60,7 +60,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         leading: proof.statement.leading(&chunk_params.leading, shape.token),
     };
     let lookup_claims = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
-    let lookup_sum = gkr::sum(&own.lookups) - padding(&trees);
+    let lookup_sum = Forest::of(&shape).balance(&gkr::sums(&own.lookups), None);
     assert!(t.work(POINTS_WORK, own.points_work));
     let points = Points::new(&shape, t.challenges(POINTS, Points::count(&shape)));
     let public = Public {
@@ -163,7 +163,7 @@ fn opening_of(
     Ok(())
 }
 
-/// The transcript up to what is in clear.
+/// The transcript up to the multiplicities.
 fn beginning(
     key: &ModelKey,
     proof: &Proof,
@@ -175,8 +175,9 @@ fn beginning(
     let mut t = open_transcript(Suite::Keccak, model, activations, &proof.statement, whole, &ends);
     absorb_context(proof.context.as_ref(), &mut t);
     t.send(ACTIVATIONS, &own.activations);
-    absorb_counts(&key.tables_root, &own.stark, &mut t)?;
+    absorb_tables(&key.tables_root, &own.stark, &mut t)?;
     absorb_statistics(&own.statistics, &mut t);
+    absorb_counts(&own.stark, &mut t)?;
     Ok(t)
 }
 

@@ -4,7 +4,7 @@ use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
-use tessera_circuits::trees::{depths, lookup_trees, LookupTree};
+use tessera_circuits::trees::{depths, Forest};
 use tessera_verifier::policy::{queries, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_LOG_LAST_LAYER};
 use tessera_verifier::public::linear_variables;
 use tessera_verifier::stark::samples;
@@ -63,7 +63,7 @@ pub fn said(shape: &Shape, rows: usize) -> usize {
     // Two lengths and a zero, the context, prompt and output; both roots, the logits and three proofs of work.
     let statement = 3 * NUMBER + DIGEST + NUMBER * (rows + 1);
     let roots = 2 * DIGEST + NUMBER * shape.outputs + 3 * NONCE;
-    let logs: Vec<u32> = lookup_trees(shape).iter().map(LookupTree::log_leaves).collect();
+    let logs = Forest::of(shape).logs();
     let layers = depths(&logs)
         .into_iter()
         .map(|depth| (0..depth).map(rounds).sum::<usize>());
@@ -74,9 +74,9 @@ pub fn said(shape: &Shape, rows: usize) -> usize {
     statement + roots + layers.chain(trees).sum::<usize>() + sumchecks + ELEMENT * (2 + 2 * PLACES)
 }
 
-/// The STARK of a model with these relations.
+/// The STARK of a model with these relations, with one balance group, as all statements that have plans.
 pub fn stark(relations: &[Relation]) -> PartLengths {
-    let (trees, queries) = (samples(relations), queries(STARK_LOG_BLOWUP));
+    let (trees, queries) = (samples(relations, false), queries(STARK_LOG_BLOWUP));
     let sampled: usize = trees.iter().flatten().sum();
     let layers = (LOG_ROWS - STARK_LOG_LAST_LAYER) / STARK_FOLD_STEP;
     let last = ELEMENT << STARK_LOG_LAST_LAYER;

@@ -9,7 +9,7 @@ use tessera_circuits::air::lookups::{Linear, Lookup, Relation};
 use tessera_circuits::mle::eval_dense;
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{denominator, Plane};
-use tessera_verifier::gkr::{self, sum, GkrError};
+use tessera_verifier::gkr::{self, sums, GkrError};
 use tessera_verifier::message::Unread;
 
 use super::*;
@@ -24,8 +24,13 @@ use tessera_support::random::SplitMix;
 /// The claims on the leaves of trees.
 fn verify(logs: &[u32], proofs: &Vec<GroupProof>, transcript: &mut Transcript) -> Result<Vec<LeafClaim>, GkrError> {
     let (leaves, roots) = gkr::verify(logs, Unread::of(proofs), transcript)?;
-    assert_eq!(roots, sum(proofs));
+    assert_eq!(roots, sums(proofs));
     Ok(leaves)
+}
+
+/// What all trees say that they add up to.
+fn sum(proofs: &[GroupProof]) -> K {
+    sums(proofs).into_iter().sum()
 }
 
 /// Columns as a device has them.

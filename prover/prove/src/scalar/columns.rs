@@ -3,9 +3,9 @@
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::mle::eq_table;
-use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::LookupTree;
 use tessera_verifier::opening::{CommitmentName, CommitmentParams};
 use tessera_verifier::suite::Suite;
@@ -36,23 +36,19 @@ impl Columns for ScalarColumns {
         Ok(self.cells(column).to_vec())
     }
 
-    fn count(&self, shape: &Shape) -> Result<Vec<Vec<BaseField>>, DeviceError> {
-        let relations = shape.config.relations();
+    fn count(&self, relations: &[Relation], trees: &[LookupTree]) -> Result<Vec<Vec<BaseField>>, DeviceError> {
         let mut counts = vec![vec![BaseField::zero(); 1 << tables::LOG_ROWS]; relations.len()];
-        for part in shape.parts() {
-            let own = &self.0[part.index()];
-            for lookup in shape.air(*part).lookups {
-                let relation = relations.iter().position(|own| *own == lookup.relation);
-                let counts = &mut counts[relation.expect("a relation of the model")];
-                let rows = 0..1usize << shape.log_rows(*part);
-                for row in rows {
-                    let value = |i: usize| lookup.tuple.get(i).map(|form| form.eval(|column| own[column][row]));
-                    let [first, second] = [0, 1].map(|i| value(i).unwrap_or_default());
-                    let used = lookup.relation.row(first, second);
-                    // A value outside its table has no row.
-                    if let Some(count) = used.and_then(|row| counts.get_mut(row)) {
-                        *count += BaseField::from(1);
-                    }
+        for plane in trees.iter().flat_map(|tree| &tree.planes) {
+            let (own, lookup) = (&self.0[plane.part.index()], &plane.lookup);
+            let relation = relations.iter().position(|own| *own == lookup.relation);
+            let counts = &mut counts[relation.expect("a relation of the model")];
+            for row in 0..1usize << plane.log_rows {
+                let value = |i: usize| lookup.tuple.get(i).map(|form| form.eval(|column| own[column][row]));
+                let [first, second] = [0, 1].map(|i| value(i).unwrap_or_default());
+                let used = lookup.relation.row(first, second);
+                // A value outside its table has no row.
+                if let Some(count) = used.and_then(|row| counts.get_mut(row)) {
+                    *count += BaseField::from(1);
                 }
             }
         }

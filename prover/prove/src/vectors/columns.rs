@@ -4,8 +4,8 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
-use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::LookupTree;
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::suite::Suite;
@@ -33,8 +33,8 @@ impl Columns for VectorColumns {
         Ok(self.0[column.part.index()][column.index].elements())
     }
 
-    fn count(&self, shape: &Shape) -> Result<Vec<Vec<BaseField>>, DeviceError> {
-        Ok(multiplicities(shape, &self.0))
+    fn count(&self, relations: &[Relation], trees: &[LookupTree]) -> Result<Vec<Vec<BaseField>>, DeviceError> {
+        Ok(multiplicities(relations, trees, &self.0))
     }
 
     fn bind(

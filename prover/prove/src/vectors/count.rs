@@ -3,9 +3,9 @@
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::air::lookups::Lookup;
+use tessera_circuits::air::lookups::{Lookup, Relation};
 use tessera_circuits::air::tables;
-use tessera_circuits::shape::Shape;
+use tessera_circuits::trees::LookupTree;
 
 use super::leaves::Form;
 use crate::column::Column;
@@ -14,20 +14,19 @@ use crate::field::SIMD_LANES;
 /// Vectors of rows that a thread takes at a time, at most.
 const TASK: usize = 1 << 8;
 
-/// Multiplicity columns of the tables: how often each row is used by the columns of all parts.
-pub(super) fn multiplicities(shape: &Shape, columns: &[Vec<Column>]) -> Vec<Vec<BaseField>> {
+/// How often each row of the tables is used by the lookups of these trees.
+pub(super) fn multiplicities(
+    relations: &[Relation],
+    trees: &[LookupTree],
+    columns: &[Vec<Column>],
+) -> Vec<Vec<BaseField>> {
     let size = 1usize << tables::LOG_ROWS;
-    let relations = shape.config.relations();
     let empty = || vec![0u32; relations.len() * size];
-    let pieces = shape.parts().iter().flat_map(|part| {
-        let own = &columns[part.index()];
-        let vectors = 1usize << shape.log_rows(*part) >> SIMD_LANES.ilog2();
-        let lookups = shape.air(*part).lookups.into_iter();
-        lookups.flat_map(move |lookup| {
-            let starts = (0..vectors).step_by(TASK);
-            let piece = move |start: usize| (start..vectors.min(start + TASK), lookup.clone(), own);
-            starts.map(piece).collect::<Vec<_>>()
-        })
+    let pieces = trees.iter().flat_map(|tree| &tree.planes).flat_map(|plane| {
+        let own = &columns[plane.part.index()];
+        let vectors = 1usize << plane.log_rows >> SIMD_LANES.ilog2();
+        let starts = (0..vectors).step_by(TASK);
+        starts.map(move |start| (start..vectors.min(start + TASK), &plane.lookup, own))
     });
     let pieces: Vec<_> = pieces.collect();
     let counts = pieces

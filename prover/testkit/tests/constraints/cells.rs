@@ -10,7 +10,7 @@ use tessera_circuits::air::{requant, tables, Relations};
 use tessera_circuits::model::WeightFormat;
 use tessera_circuits::ops::{ff, softmax, stream};
 use tessera_circuits::shape::Part;
-use tessera_circuits::trees::{lookup_trees, padding};
+use tessera_circuits::trees::{lookup_trees, Forest};
 use tessera_prover::check::{check, check_row, claim_holds, Missing};
 use tessera_prover::column::of_elements;
 use tessera_prover::device::{self, Device};
@@ -211,7 +211,7 @@ fn looked_up(case: &Case) -> SecureField {
         &mut transcript,
     )
     .expect("no degenerate challenge");
-    tessera_verifier::gkr::sum(&proved.proofs) - padding(&trees)
+    Forest::of(&case.shape).balance(&tessera_verifier::gkr::sums(&proved.proofs), None)
 }
 
 /// The sum of the entries of the tables.
@@ -223,7 +223,9 @@ fn entries(case: &Case, counts: &Columns) -> SecureField {
 fn no_multiplicity_is_free() {
     let [case, ..] = cases();
     let others = looked_up(&case);
-    let mut own = held(&case.columns).count(&case.shape).expect("counts");
+    let mut own = held(&case.columns)
+        .count(&case.shape.config.relations(), &lookup_trees(&case.shape))
+        .expect("counts");
     assert!((others + entries(&case, &own)).is_zero());
     let mut rng = SplitMix(23);
     for column in 0..case.shape.config.relations().len() {
@@ -244,7 +246,9 @@ fn no_multiplicity_is_free() {
 #[test]
 fn multiplicities_cannot_be_exchanged() {
     let [case, ..] = cases();
-    let mut own = held(&case.columns).count(&case.shape).expect("counts");
+    let mut own = held(&case.columns)
+        .count(&case.shape.config.relations(), &lookup_trees(&case.shape))
+        .expect("counts");
     let honest = entries(&case, &own);
     let last = (1 << tables::LOG_ROWS) - 1;
     for column in 0..case.shape.config.relations().len() {

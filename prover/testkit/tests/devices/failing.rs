@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
 use tessera_circuits::model::MatrixId;
-use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::LookupTree;
 use tessera_kernels::table::Table as Pages;
 use tessera_model::forward::{Acc, Linear};
@@ -110,9 +110,9 @@ impl Columns for On<'_, dyn Columns + '_> {
         self.own.read(column)
     }
 
-    fn count(&self, shape: &Shape) -> Result<Vec<Vec<BaseField>>, DeviceError> {
+    fn count(&self, relations: &[Relation], trees: &[LookupTree]) -> Result<Vec<Vec<BaseField>>, DeviceError> {
         self.device.call()?;
-        self.own.count(shape)
+        self.own.count(relations, trees)
     }
 
     fn bind(&self, terms: &[(ColumnId, K)], weights: Weights<'_>, axes: [usize; 2]) -> Result<Vec<K>, DeviceError> {

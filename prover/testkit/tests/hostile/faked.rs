@@ -8,7 +8,7 @@ use stwo::core::fields::FieldExpOps;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Product;
-use tessera_circuits::trees::{groups, lookup_trees, LookupTree};
+use tessera_circuits::trees::{groups, Forest};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::grind;
 use tessera_testkit::reworked;
@@ -42,12 +42,14 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     let suite = key.header.hash_suite;
     let mut transcript = open_transcript(suite, &proof.model, &activations, statement, &chunk, &ends);
     transcript.send(ACTIVATIONS, &own.activations);
-    stark::absorb_counts(&key.tables_root, &own.stark, &mut transcript).expect("counts");
+    stark::absorb_tables(&key.tables_root, &own.stark, &mut transcript).expect("the tables of the key");
     absorb_statistics(&own.statistics, &mut transcript);
+    let forest = Forest::of(&shape);
+    stark::draw_weight(&forest, &mut transcript);
+    stark::absorb_counts(&own.stark, &mut transcript).expect("counts");
     own.lookup_work = grind::send(LOOKUP_WORK, &mut transcript);
     stark::draw_relations(&mut transcript, &key.config.relations());
-    let trees = lookup_trees(&shape);
-    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let logs = forest.logs();
     let groups = groups(&logs).into_iter();
     own.lookups = groups.map(|group| faked_group(&logs[group], &mut transcript)).collect();
 

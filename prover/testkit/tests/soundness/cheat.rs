@@ -22,7 +22,7 @@ use tessera_circuits::ops::{Operands, Placed};
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statistics::{Clip, Statistics};
-use tessera_circuits::trees::{lookup_trees, padding, LookupTree};
+use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_model::forward::Witness;
 use tessera_model::tiles::{TileRange, TileSource};
@@ -35,7 +35,7 @@ use tessera_prover::stark::{self, commit, entry_sums, twiddles, ProverChannel};
 use tessera_prover::trace::{statistics, Columns, Source};
 use tessera_prover::vectors::Vectors;
 use tessera_prover::{claims, grind, ProverModel};
-use tessera_verifier::gkr::sum;
+use tessera_verifier::gkr::sums;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
     ACTIVATIONS, CLAIMED_SUM, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK,
@@ -44,7 +44,7 @@ use tessera_verifier::message::{Exchange, Work};
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::policy::stark_config;
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
-use tessera_verifier::stark::{component, draw_relations, Stark};
+use tessera_verifier::stark::{component, draw_relations, draw_weight, Stark};
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_value, rounds_of, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
@@ -243,11 +243,10 @@ fn prove_matmuls(
     })
 }
 
-/// Commits to tables and multiplicities.
-fn commit_counts<'a>(
+/// Commits to tables.
+fn commit_tables<'a>(
     key: &ModelKey,
     hooks: &Hooks<'_>,
-    counts: &Columns,
     twiddles: &'a stwo::prover::poly::twiddles::TwiddleTree<SimdBackend>,
     transcript: &mut Transcript,
 ) -> (LookupTables, Scheme<'a>) {
@@ -263,8 +262,14 @@ fn commit_counts<'a>(
         commit(&mut other, &tables.columns, &mut SuiteChannel::default());
         scheme.trees[0] = other.trees.remove(0);
     }
-    commit(&mut scheme, counts, transcript.channel());
     (tables, scheme)
+}
+
+/// How often the lookups of columns use the tables.
+fn counts(hooks: &Hooks<'_>, shape: &Shape, columns: &[Columns], weight: Option<K>) -> Columns {
+    let (mut trees, relations) = (lookup_trees(shape), shape.config.relations());
+    (hooks.counted)(&mut trees);
+    stark::multiplicities(&*held(columns), &relations, (&trees, &Forest::of(shape)), weight).expect("counts")
 }
 
 /// `Counted::prove` and stwo's `prove_ex` without the check that the proof is one.
@@ -280,7 +285,7 @@ fn aggregate(
     (hooks.interaction)(state, &mut interaction, &mut sum);
     transcript.send(CLAIMED_SUM, &sum);
     commit(&mut scheme, &interaction, transcript.channel());
-    let component = component(relations, sum);
+    let component = component(relations, state.weighted, sum);
     let own = ComponentProvers {
         components: vec![&component as &dyn ComponentProver<SimdBackend>],
         n_preprocessed_columns: component.ids().len(),
@@ -333,7 +338,7 @@ impl<'a> Proved<'a> {
             None => (*claim.chunk, claim.ends),
         };
         let limbs = hooks.limbs.unwrap_or_else(|| key.params.limb_set(&key.config));
-        let shape = Shape::with_limbs(&key.config, limbs, &chunk, statement.lengths());
+        let shape = Shape::with_limbs(&key.config, limbs, &chunk, statement.lengths()).with_leaf_limits(hooks.limits);
         let (config, params) = hooks
             .source
             .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
@@ -460,12 +465,20 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let small = held(&committed);
     let activations = Activations::commit(Suite::default(), &shape, &*small, params).expect("a tree");
     let mut root = activations.root();
+    let first = transcript.clone();
     transcript.send(ACTIVATIONS, &root);
-    let mut counts = held(&columns).count(&shape).expect("counts");
-    (hooks.multiplicities)(&mut counts);
     let twiddles = twiddles();
-    let (tables, scheme) = commit_counts(key, hooks, &counts, &twiddles, &mut transcript);
+    let (tables, mut scheme) = commit_tables(key, hooks, &twiddles, &mut transcript);
+    let second = transcript.clone();
     absorb_statistics(&statistics, &mut transcript);
+    let forest = Forest::of(&shape);
+    let mut weight = draw_weight(&forest, &mut transcript);
+    weight
+        .iter_mut()
+        .for_each(|weight| (hooks.weight)(weight, [&first, &second]));
+    let mut counts = counts(hooks, &shape, &columns, weight);
+    (hooks.multiplicities)(&mut counts);
+    commit(&mut scheme, &counts, transcript.channel());
     (hooks.shown)(&mut statistics);
 
     // The verifier asks for work over what it is shown, whatever the challenges are drawn from.
@@ -484,8 +497,9 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     } else {
         &tables_root
     });
-    heard.root(&counts_root);
     absorb_statistics(&statistics, &mut heard);
+    draw_weight(&forest, &mut heard);
+    heard.root(&counts_root);
     let lookup_work = grind::send(LOOKUP_WORK, &mut heard);
     let _ = transcript.work(LOOKUP_WORK, lookup_work);
     let mut relations = draw_relations(&mut transcript, &shape.config.relations());
@@ -543,8 +557,9 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     let state = Interaction {
         relations: &relations,
         counts: &counts,
+        weighted: forest.is_weighted(),
         tables: &tables,
-        lookups: sum(&lookups.proofs) - padding(&trees),
+        lookups: forest.balance(&sums(&lookups.proofs), weight),
     };
     let (claimed_sum, stark) = aggregate(scheme, &state, key, hooks, &mut transcript);
     ChunkProof {

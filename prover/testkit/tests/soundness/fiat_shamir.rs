@@ -194,7 +194,7 @@ fn out_of_domain(scene: &Scene, proof: &Proof) -> (K, CirclePoint<SecureField>, 
     let challenges = Challenges::of(key, proof);
     let [_, mut transcript] = challenges.transcripts.clone();
     transcript.send(CLAIMED_SUM, &own.claimed_sum);
-    let component = component(&challenges.relations, own.claimed_sum);
+    let component = component(&challenges.relations, false, own.claimed_sum);
     let all = Components {
         components: vec![&component as &dyn Component],
         n_preprocessed_columns: component.ids().len(),

@@ -1,5 +1,6 @@
 //! Soundness: attempts to have a false statement accepted.
 
+mod balances;
 mod caps;
 mod cells;
 mod cheat;
@@ -26,7 +27,7 @@ mod wires;
 use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::model::{MatmulKind, ModelConfig, WeightFormat};
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_model::forward::{ForwardState, Input, Witness};
@@ -40,7 +41,7 @@ use tessera_testkit::{banded_config, edit, odd_config, random_ids, random_model,
 use tessera_verifier::opening::{CommitmentName, OpeningError};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark::StarkError;
-use tessera_verifier::verify::{verify_bytes, verify_chunk, ChunkStatement, VerifyError};
+use tessera_verifier::verify::{verify_bytes, verify_chunk_with, ChunkStatement, VerifyError};
 
 use crate::cheat::{forge, BrokenClaims, Hooks, HONEST};
 
@@ -250,7 +251,7 @@ impl Scene {
 
     /// Forges a proof and gives it to the verifier, as bytes if it is one of all layers.
     pub fn attempt(&self, hooks: &Hooks<'_>) -> Result<(), VerifyError> {
-        if self.chunk == Chunk::whole(self.chunk.of) {
+        if self.chunk == Chunk::whole(self.chunk.of) && hooks.limits == LeafLimits::OF_STATEMENTS {
             let bytes = self.forge(hooks).to_bytes().expect("a proof");
             return verify_bytes(&self.model.key, &bytes).map(|_| ());
         }
@@ -266,7 +267,8 @@ impl Scene {
             },
             context: None,
         };
-        verify_chunk(&claim, &forge(&prover, &claim, &self.witness, hooks))
+        let proof = forge(&prover, &claim, &self.witness, hooks);
+        verify_chunk_with(&claim, hooks.limits, &proof)
     }
 
     /// As `attempt`, with the assertion that it fails for this reason and, row by row, for no other.

@@ -7,9 +7,10 @@ use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::LimbSet;
 use tessera_circuits::ops::Placed;
-use tessera_circuits::shape::Shape;
+use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
+use tessera_circuits::trees::LookupTree;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
 use tessera_prover::trace::Columns;
@@ -50,8 +51,10 @@ pub struct Interaction<'a> {
     pub relations: &'a Relations,
     /// How often the tables are used.
     pub counts: &'a Columns,
+    /// Whether these are weighed sums of balance groups.
+    pub weighted: bool,
     pub tables: &'a LookupTables,
-    /// The sum of all lookups.
+    /// The sum of all lookups, weighed.
     pub lookups: K,
 }
 
@@ -87,6 +90,12 @@ pub struct Hooks<'a> {
     pub proved: Option<(Chunk, &'a Boundary)>,
     /// What enters the chunk in the trace, if not what the statement says.
     pub input: Option<&'a Boundary>,
+    /// How many lookups are summed together, for prover and verifier.
+    pub limits: LeafLimits,
+    /// Alters the weight of the balance groups, given the transcripts before the activations' root and before what is in clear.
+    pub weight: &'a dyn Fn(&mut K, [&Transcript; 2]),
+    /// Alters the trees as their lookups are counted, by balance group.
+    pub counted: &'a dyn Fn(&mut Vec<LookupTree>),
     /// How accumulators are claimed, if not as the key says.
     pub limbs: Option<LimbSet>,
     /// Alters the trace, before the lookups are counted.
@@ -148,6 +157,9 @@ pub const HONEST: Hooks<'static> = Hooks {
     source: None,
     proved: None,
     input: None,
+    limits: LeafLimits::OF_STATEMENTS,
+    weight: &|_, _| (),
+    counted: &|_| (),
     limbs: None,
     columns: &|_, _| (),
     committed: &|_, _| (),

@@ -11,7 +11,7 @@ use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::ops::Operands;
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
-use tessera_circuits::trees::{lookup_trees, padding, LeafClaim, LookupTree};
+use tessera_circuits::trees::{lookup_trees, Forest, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::gkr::{self, between, GroupProof};
 use tessera_verifier::key::ModelKey;
@@ -22,7 +22,7 @@ use tessera_verifier::labels::{
 use tessera_verifier::message::{Unread, Work};
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::{absorb_counts, draw_relations};
+use tessera_verifier::stark::{absorb_counts, absorb_tables, draw_relations};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
@@ -84,8 +84,9 @@ impl Challenges {
             &ends,
         );
         t.send(ACTIVATIONS, &own.activations);
-        absorb_counts(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
+        absorb_tables(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
+        absorb_counts(&own.stark, &mut t).expect("the verifier's configuration");
         let _ = t.work(LOOKUP_WORK, own.lookup_work);
         let relations = draw_relations(&mut t, &RELATIONS);
         let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
@@ -234,8 +235,8 @@ impl Challenges {
         ensure(self.weight_claim(own) == opened, "weights")?;
         // The sums of the lookups are proved as in the honest proof.
         ensure(own.lookups == original.lookups, "lookups")?;
-        let sum = gkr::sum(&own.lookups) - padding(&self.trees) + own.claimed_sum;
-        ensure(sum.is_zero(), "entries")
+        let lookups = Forest::of(&self.shape).balance(&gkr::sums(&own.lookups), None);
+        ensure((lookups + own.claimed_sum).is_zero(), "entries")
     }
 
     /// Makes the linear sumcheck end where that of the honest proof does, by its last round alone.
