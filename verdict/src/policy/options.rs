@@ -189,7 +189,7 @@ pub const OPTIONS: [PolicyOption; 16] = [
         kind: Kind::Number,
         values: &["N"],
         label: "least bits of security",
-        help: "Reject unless the proof has at least so many bits of security; no proof is accepted below 90",
+        help: "Reject unless the proof has at least so many bits of security; no proof is accepted below 93.5",
     },
 ];
 
