@@ -19,6 +19,8 @@ pub use crate::term::{Term, FIELD_BITS};
 
 /// log2 of the rows of the tallest part that anybody proves.
 const MAX_LOG_ROWS: u32 = 27;
+/// log2 of the most cells of a chunk. A verifier calculates a coefficient of every unit of them: here it has 2^24.
+const MAX_LOG_CELLS: u32 = 36;
 
 /// All error terms of one statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,10 +74,14 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
 
 /// What leaves a statement without any security, if anything does: that it is too large.
 fn too_large(shape: &Shape) -> Option<Term> {
-    let height = shape.max_log_rows();
-    (height > MAX_LOG_ROWS).then(|| {
+    let (height, cells) = (shape.max_log_rows(), shape.cells());
+    if height > MAX_LOG_ROWS {
         let formula = format!("2^{height} rows of a part, the most are 2^{MAX_LOG_ROWS}");
-        Term::certain("height", formula)
+        return Some(Term::certain("height", formula));
+    }
+    (cells > 1 << MAX_LOG_CELLS).then(|| {
+        let formula = format!("{cells} committed cells, the most are 2^{MAX_LOG_CELLS}");
+        Term::certain("cells", formula)
     })
 }
 
@@ -311,7 +317,7 @@ mod tests {
                 let shape = key.shape(&Chunk::whole(key.config.layers), rows);
                 let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
                 assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
-                if shape.max_log_rows() > MAX_LOG_ROWS {
+                if shape.max_log_rows() > MAX_LOG_ROWS || shape.cells() > 1 << MAX_LOG_CELLS {
                     assert!(total < MIN_BITS);
                 }
             }

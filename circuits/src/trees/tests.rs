@@ -160,16 +160,20 @@ fn balance_groups_are_below_their_limit() {
 #[test]
 fn balances_are_weighed() {
     let forest = Forest {
-        leaves: vec![8, 5, 4, 3, 8],
+        leaves: vec![8, 5, 4, 3, 9],
         balance: 1 << 4,
     };
     assert_eq!(forest.balances(), vec![0..2, 2..4, 4..5]);
     let element = |v: u32| SecureField::from_u32_unchecked(v, v + 1, 3, 7 * v);
     let sums = [10, 20, 30, 40, 50].map(element);
     let rho = element(1000);
-    // Three of padding in the second tree, one in the fourth.
+    // Three of padding in the second tree, one in the fourth, seven in the fifth.
     let number = |v: u32| SecureField::from(v);
-    let own = [sums[0] + sums[1] - number(3), sums[2] + sums[3] - number(1), sums[4]];
+    let own = [
+        sums[0] + sums[1] - number(3),
+        sums[2] + sums[3] - number(1),
+        sums[4] - number(7),
+    ];
     assert_eq!(
         forest.balance(&sums, Some(rho)),
         own[0] + rho * own[1] + rho * rho * own[2]
@@ -217,7 +221,9 @@ fn inverse(of: u64) -> u64 {
 
 /// The sum of `1 / (tuple - z)` over tuples with the number of their uses.
 fn small_sum(uses: &[(u64, u64)], z: u64) -> u64 {
-    let term = |(tuple, uses): &(u64, u64)| uses % Q * inverse((tuple + Q - z) % Q);
+    static INVERSES: std::sync::OnceLock<Vec<u64>> = std::sync::OnceLock::new();
+    let inverses = INVERSES.get_or_init(|| (0..Q).map(inverse).collect());
+    let term = |(tuple, uses): &(u64, u64)| uses % Q * inverses[((tuple + Q - z) % Q) as usize];
     uses.iter().map(term).sum::<u64>() % Q
 }
 
@@ -239,6 +245,8 @@ fn small_balance(groups: &[Vec<(u64, u64)>], weights: &[u64], z: u64) -> bool {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     /// A tuple that the table lacks is used as often as the field has elements, over two to four balance groups. One balance accepts it at
     /// every challenge. Weighed with powers of another challenge, groups that have fewer uses each are refused at every one but a few:
     /// fewer than there are groups. A group by itself is never right.

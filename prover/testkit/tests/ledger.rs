@@ -224,16 +224,13 @@ fn statements_of_any_number_of_lookups_have_bits() {
         ..fixture_size_config()
     };
     let key = unrooted_key(&random_model(config, WeightFormat::Int16, 7));
-    for (rows, least, balances) in [
-        (512, 0, 1),
-        (2048, 1 << 30, 2),
-        (4096, u128::from(P), 8),
-        (8192, 1 << 34, 31),
-    ] {
+    for (rows, least) in [(512, 0), (2048, u128::from(P)), (4096, 1 << 32), (8192, 1 << 34)] {
         let shape = key.shape(&Chunk::whole(12), rows);
         let (lookups, forest) = (shape.fractions(), Forest::of(&shape));
         assert!(lookups >= least, "{rows} rows: {lookups} lookups");
-        assert_eq!(forest.balances().len(), balances, "{rows} rows: {lookups} lookups");
+        // Groups are full but for two trees at most.
+        let balances = forest.balances().len();
+        assert!(balances as u128 > lookups >> 30 && balances as u128 <= lookups / (62 << 24) + 1);
         let ledger = whole(&key, rows);
         let bits = |name: &str| ledger.terms.iter().find(|term| term.name == name).map(|term| term.bits);
         let samples = bits("STARK: FRI batching, unique decoding").expect("a term");
