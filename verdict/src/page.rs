@@ -211,7 +211,7 @@ impl Page<'_> {
         html.raw("<section>\n<h2>Security</h2>\n<p>");
         html.text(&format!(
             "To make the verifier accept a false statement, somebody needs about 2^{:.1} hash computations. The ledger adds up \
-             every source of error; a term with fewer bits contributes more. The verifier accepts nothing below {MIN_BITS:.0} bits.",
+             every source of error; a term with fewer bits contributes more. The verifier accepts nothing below {MIN_BITS} bits.",
             proved.security_bits()
         ));
         html.raw("</p>\n");

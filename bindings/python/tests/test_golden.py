@@ -98,7 +98,7 @@ def test_the_verdict_is_the_golden_one(key: str, path: str, name: str, words: st
 def test_what_is_proved_can_be_read() -> None:
     key, proof = DEMO / "model/model.key", (DEMO / "story.proof").read_bytes()
     verdict = tessera.verify(key, proof)
-    assert verdict.accepted and verdict.security_bits is not None and verdict.security_bits >= 90
+    assert verdict.accepted and verdict.security_bits is not None and verdict.security_bits >= 93.5
     assert verdict.prompt_text == "Once upon a time" and verdict.output_text and verdict.finish_reason == "length"
     assert verdict.prompt_ids is not None and verdict.fields["prompt_ids"] == list(verdict.prompt_ids)
     assert verdict.text.startswith("accepted\nmodel ") and verdict.model_id == tessera.Key(key).id

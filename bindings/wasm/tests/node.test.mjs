@@ -75,7 +75,7 @@ test("what is proved can be read, and what is expected decides", () => {
   assert.equal(verdict.verdict, "accept");
   assert.equal(verdict.prompt_text, "Once upon a time");
   assert.match(verdict.shown.prompt, /^<\|start_story\|> "Once upon a time"$/);
-  assert.ok(verdict.security_bits >= 90);
+  assert.ok(verdict.security_bits >= 93.5);
   assert.equal(key.describe().recipe.fidelity.class, "faithful");
   assert.equal(key.verify(proof, { expectPromptIds: verdict.prompt_ids, expectOutput: verdict.output_text, expectPrompt: undefined }).verdict, "accept");
   const other = key.verify(proof, { expectOutputIds: [1, 2] });

@@ -26,7 +26,7 @@ pub fn check(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> R
         n => format!("these {n} chunks"),
     };
     Err(Failure(format!(
-        "{} tokens, prompt included, cannot be proved in {pieces}: the proof would have {} bits of security, and {MIN_BITS:.0} \
+        "{} tokens, prompt included, cannot be proved in {pieces}: the proof would have {} bits of security, and {MIN_BITS} \
          are the minimum; {}",
         lengths.rows + 1,
         rounded_down(bits),

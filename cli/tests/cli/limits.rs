@@ -62,7 +62,7 @@ fn a_text_without_enough_security_is_refused_with_what_can_be_proved() {
     );
     assert!(!text.contains("-0.0 bits"), "{text}");
     let bits = |tokens| inspect(tokens).0["security_bits"].as_f64().unwrap();
-    assert!(bits(most) >= 90.0 && bits(most + 1) < 90.0);
+    assert!(bits(most) >= 93.5 && bits(most + 1) < 93.5);
     assert!(inspect(most).1.contains(&format!("bits for {most} tokens")));
 
     let out = dir.path().join("proof");

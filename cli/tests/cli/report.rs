@@ -292,7 +292,7 @@ fn a_report_says_what_was_expected_and_its_command_expects_the_same() {
         let (status, said) = json(args);
         (status, said, fs::read_to_string(&page).unwrap())
     };
-    let (status, _, html) = report(&["--expect-prompt", PROMPT, "--min-bits", "90"]);
+    let (status, _, html) = report(&["--expect-prompt", PROMPT, "--min-bits", "93.5"]);
     assert_eq!(status, 0);
     assert!(html.contains("prompt as expected\nmin_bits as expected"), "{html}");
     for (text, shown) in [("it's <b>$(no)</b>", true), (HOSTILE, false)] {

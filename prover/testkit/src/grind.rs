@@ -7,25 +7,36 @@ use tessera_verifier::message::NoWork;
 use tessera_verifier::opening::parts::parts_of_mut;
 use tessera_verifier::opening::OpeningError;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::suite::SuiteChannel;
+use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::SumcheckError;
 use tessera_verifier::verify::{verify, VerifyError};
 
 /// The proof with every proof of work done again that a verifier misses, up to the one before the queries: until then every change is
 /// found otherwise.
 pub fn reworked(key: &ModelKey, proof: Proof) -> Proof {
-    let mut proof = proof;
-    while let Some(missing) = missing(key, &proof) {
-        if !redo(key, &mut proof, &missing) {
+    let with = |chunks: &[ChunkProof]| Proof {
+        chunks: chunks.to_vec(),
+        ..proof.clone()
+    };
+    let mut chunks = proof.chunks.clone();
+    rework(key.header.hash_suite, &mut chunks, &|chunks| {
+        verify(key, &with(chunks)).map(|_| ())
+    });
+    with(&chunks)
+}
+
+/// Does the work of some chunks again, of which a verifier has this verdict.
+pub fn rework(suite: Suite, chunks: &mut [ChunkProof], verdict: &dyn Fn(&[ChunkProof]) -> Result<(), VerifyError>) {
+    while let Some(own) = missing(verdict(chunks)) {
+        if !redo(suite, chunks, &own, verdict) {
             break;
         }
     }
-    proof
 }
 
 /// The proof of work that a verifier misses first, if that is why it refuses a proof.
-fn missing(key: &ModelKey, proof: &Proof) -> Option<NoWork> {
-    match verify(key, proof) {
+fn missing(verdict: Result<(), VerifyError>) -> Option<NoWork> {
+    match verdict {
         Err(
             VerifyError::Work(missing)
             | VerifyError::Sumcheck(SumcheckError::Work(missing))
@@ -37,33 +48,33 @@ fn missing(key: &ModelKey, proof: &Proof) -> Option<NoWork> {
 
 /// Does a proof of work. Several places may have its label and the nonce that does not do: with one behind the right one changed, the same
 /// work is missing.
-fn redo(key: &ModelKey, proof: &mut Proof, missing: &NoWork) -> bool {
-    let channel = SuiteChannel::at(key.header.hash_suite, missing.over);
-    let nonce = grind::nonce(&channel, missing.work.bits);
-    let places: usize = proof
-        .chunks
-        .iter_mut()
-        .map(|chunk| nonces(chunk, missing.work.label).len())
-        .sum();
-    for place in (0..places).rev() {
-        let mut all = proof
-            .chunks
-            .iter_mut()
-            .flat_map(|chunk| nonces(chunk, missing.work.label));
-        let Some(own) = all.nth(place).filter(|own| **own == missing.nonce) else {
+fn redo(
+    suite: Suite,
+    chunks: &mut [ChunkProof],
+    own: &NoWork,
+    verdict: &dyn Fn(&[ChunkProof]) -> Result<(), VerifyError>,
+) -> bool {
+    let nonce = grind::nonce(&SuiteChannel::at(suite, own.over), own.work.bits);
+    let places = chunks.iter_mut().map(|chunk| nonces(chunk, own.work.label).len());
+    for place in (0..places.sum()).rev() {
+        let own_place = at(chunks, own.work.label, place).filter(|found| **found == own.nonce);
+        let Some(found) = own_place else {
             continue;
         };
-        *own = nonce;
-        if self::missing(key, proof).is_none_or(|next| next.over != missing.over) {
+        *found = nonce;
+        if missing(verdict(chunks)).is_none_or(|next| next.over != own.over) {
             return true;
         }
-        let mut all = proof
-            .chunks
-            .iter_mut()
-            .flat_map(|chunk| nonces(chunk, missing.work.label));
-        all.nth(place).into_iter().for_each(|own| *own = missing.nonce);
+        at(chunks, own.work.label, place)
+            .into_iter()
+            .for_each(|found| *found = own.nonce);
     }
     false
+}
+
+/// The nonce at a place among all with a label.
+fn at<'a>(chunks: &'a mut [ChunkProof], label: &'a str, place: usize) -> Option<&'a mut u64> {
+    chunks.iter_mut().flat_map(|chunk| nonces(chunk, label)).nth(place)
 }
 
 /// The nonces with a label, in order.

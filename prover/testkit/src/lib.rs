@@ -25,7 +25,7 @@ use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 
 pub use golden::{golden_statements, GoldenStatement, GOLDEN_PROOFS};
-pub use grind::reworked;
+pub use grind::{rework, reworked};
 pub use tessera_model::sample::{edit, extreme_model, random_model};
 pub use tessera_quantise::in_memory as quantised;
 pub use tessera_samples::*;

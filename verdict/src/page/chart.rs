@@ -44,7 +44,7 @@ pub(super) fn draw(html: &mut Html, terms: &[Term], whole: f64) {
         "<text class=\"least\"",
         at(MIN_BITS) + 0.7,
         TOP - 28.0,
-        &format!("least accepted: {MIN_BITS:.0}"),
+        &format!("least accepted: {MIN_BITS}"),
     );
     vertical(html, "<line class=\"whole\"", whole, TOP - 10.0, bottom);
     label(

@@ -75,11 +75,21 @@ fn options_that_contradict_each_other_are_refused_by_name() {
 /// No flag weakens verification, not even one that seems to ask for less.
 #[test]
 fn nothing_lowers_the_bits_below_the_verifiers_own() {
-    for bits in ["89.9", "0", "-1", "\"1e-9\"", "NaN", "Infinity", "\"nan\"", "-Infinity"] {
+    for bits in [
+        "93.4",
+        "90",
+        "0",
+        "-1",
+        "\"1e-9\"",
+        "NaN",
+        "Infinity",
+        "\"nan\"",
+        "-Infinity",
+    ] {
         let error = refused(&format!("{{\"--min-bits\": {bits}}}"));
         assert!(error.starts_with("--min-bits: "), "{error}");
     }
-    assert_eq!(policy(r#"{"--min-bits": 90}"#).min_bits, Some(90.0));
+    assert_eq!(policy(r#"{"--min-bits": 93.5}"#).min_bits, Some(93.5));
     assert_eq!(enough(98.06, 98.06), Finding::MET);
     for (got, least, words) in [
         (98.19, 98.5, "has 98.1 bits of security, expected at least 98.5"),
@@ -236,7 +246,7 @@ fn every_expectation_has_a_field_in_json_and_all_have_to_be_met() {
     };
     let id = key.id().to_string();
     let right = verdict(&format!(
-        r#"{{"expect_prompt_ids": [5, 6, 7], "expect_model": "{id}", "min_bits": 90}}"#
+        r#"{{"expect_prompt_ids": [5, 6, 7], "expect_model": "{id}", "min_bits": 93.5}}"#
     ));
     assert!(right.outcome.is_accepted());
     let json = serde_json::Value::Object(right.json("p", "k", None));
@@ -247,7 +257,7 @@ fn every_expectation_has_a_field_in_json_and_all_have_to_be_met() {
     );
     let other = "0".repeat(64);
     let wrong = verdict(&format!(
-        r#"{{"expect_prompt_ids": [5, 6], "expect_context": "{id}", "min_bits": 90}}"#
+        r#"{{"expect_prompt_ids": [5, 6], "expect_context": "{id}", "min_bits": 93.5}}"#
     ));
     let json = serde_json::Value::Object(wrong.json("p", "k", None));
     let fields: Vec<_> = ["prompt", "context", "min_bits"]

@@ -82,7 +82,7 @@ fn operands_are_not_chosen_after_their_weights() {
     operands[places[0].index()] = [a + da, b + db];
     operands[places[1].index()] = [c + dc, d - db * ratio];
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
-    let result = verify(key, &forged).map(|_| ());
+    let result = verify(key, &reworked(key, forged)).map(|_| ());
     assert_rejected!(
         result,
         VerifyError::Opening(OpeningError::BandClaim {

@@ -37,9 +37,9 @@ use tessera_model::QuantisedModel;
 use tessera_prover::check::check;
 use tessera_prover::column::elements;
 use tessera_prover::trace::{statistics, Columns, Source};
-use tessera_testkit::{banded_config, edit, odd_config, random_ids, random_model, TestModel};
+use tessera_testkit::{banded_config, edit, odd_config, random_ids, random_model, rework, reworked, TestModel};
 use tessera_verifier::opening::{CommitmentName, OpeningError};
-use tessera_verifier::proof::Proof;
+use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, verify_chunk_with, ChunkStatement, VerifyError};
 
@@ -249,10 +249,12 @@ impl Scene {
         }
     }
 
-    /// Forges a proof and gives it to the verifier, as bytes if it is one of all layers.
+    /// Forges a proof, with all work that its challenges ask for, and gives it to the verifier, as bytes if it is one of all layers.
     pub fn attempt(&self, hooks: &Hooks<'_>) -> Result<(), VerifyError> {
         if self.chunk == Chunk::whole(self.chunk.of) && hooks.limits == LeafLimits::OF_STATEMENTS {
-            let bytes = self.forge(hooks).to_bytes().expect("a proof");
+            let bytes = reworked(&self.model.key, self.forge(hooks))
+                .to_bytes()
+                .expect("a proof");
             return verify_bytes(&self.model.key, &bytes).map(|_| ());
         }
         let prover = self.model.prover();
@@ -267,8 +269,10 @@ impl Scene {
             },
             context: None,
         };
-        let proof = forge(&prover, &claim, &self.witness, hooks);
-        verify_chunk_with(&claim, hooks.limits, &proof)
+        let verdict = |chunks: &[ChunkProof]| verify_chunk_with(&claim, hooks.limits, &chunks[0]);
+        let mut proof = [forge(&prover, &claim, &self.witness, hooks)];
+        rework(self.model.key.header.hash_suite, &mut proof, &verdict);
+        verdict(&proof)
     }
 
     /// As `attempt`, with the assertion that it fails for this reason and, row by row, for no other.
