@@ -33,14 +33,20 @@ fn the_fixture_reaches_the_target() {
             let bits = whole(&key, rows).bits();
             assert!(bits >= TARGET_BITS, "{rows} rows: {bits:.2} bits");
         }
-        // Each term that grows with the statement loses more than a bit on the way from 64 to 2,048 rows, and the total follows.
+        // Each term that grows with the statement loses more than a bit on the way from 64 to 2,048 rows, and the total hardly anything.
         let [short, long] = [64, 2048].map(|rows| whole(&key, rows));
-        for name in ["LogUp", "opening: folds", "opening: column batch of the activations"] {
+        for name in [
+            "LogUp",
+            "opening: first folds",
+            "opening: other folds",
+            "opening: column batch of the activations",
+        ] {
             let bits = |ledger: &Ledger| ledger.terms.iter().find(|term| term.name == name).expect(name).bits;
             assert!(bits(&short) > bits(&long) + 1.0, "{name}");
         }
+        let lost = short.bits() - long.bits();
         assert!(
-            short.bits() > long.bits() + 0.5,
+            lost > 0.0 && lost < 0.5,
             "{:.2} and {:.2} bits",
             short.bits(),
             long.bits()
