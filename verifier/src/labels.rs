@@ -2,8 +2,9 @@
 //! public is absorbed before it ([`crate::verify::open_transcript`]), and what is claimed of commitments before their opening
 //! ([`crate::opening::verify`]).
 
-use crate::message::{Exchange, Work};
+use crate::message::Exchange;
 use crate::policy::{CHALLENGE_GRIND_BITS, LOOKUP_GRIND_BITS};
+use crate::transcript::Work;
 
 /// Root of the activations.
 pub const ACTIVATIONS: &str = "activations";

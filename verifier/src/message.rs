@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::codec::check_canonical_fields;
 use crate::suite::Digest;
-use crate::transcript::Transcript;
+use crate::transcript::{Transcript, Work};
 
 type K = SecureField;
 
@@ -123,15 +123,6 @@ impl<'a, T: Serialize + ?Sized> Unread<'a, T> {
 /// What is read without being absorbed, as messages that are absorbed bind it: opened leaves, which hash to a root, and the proof
 /// of the STARK, of which stwo absorbs what it reads.
 pub trait Bound {}
-
-/// A proof of work before a challenge: the label of its nonce, and how many bits it has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Work {
-    /// The label of the nonce.
-    pub label: &'static str,
-    /// Bits, at most 32.
-    pub bits: u32,
-}
 
 /// A nonce without the work that is asked for.
 #[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]

@@ -18,8 +18,8 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use thiserror::Error;
 
-use crate::message::{Exchange, NoWork, NotCanonical, Unread, Work};
-use crate::transcript::Transcript;
+use crate::message::{Exchange, NoWork, NotCanonical, Unread};
+use crate::transcript::{Transcript, Work};
 
 /// `2^-1` in the base field.
 const HALF: BaseField = BaseField::from_u32_unchecked(1 << 30);

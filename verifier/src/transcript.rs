@@ -5,8 +5,16 @@
 use stwo::core::channel::Channel;
 use stwo::core::fields::qm31::SecureField;
 
-use crate::message::Work;
 use crate::suite::{Digest, Suite, SuiteChannel};
+
+/// A proof of work before a challenge: the label of its nonce, and how many bits it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The label of the nonce.
+    pub label: &'static str,
+    /// Bits, at most 32.
+    pub bits: u32,
+}
 
 /// A transcript over a channel that stwo takes, so that the STARK continues the same conversation.
 #[derive(Clone, Debug)]

@@ -241,7 +241,7 @@ fn small_balance(groups: &[Vec<(u64, u64)>], weights: &[u64], z: u64) -> bool {
         (entry, own.sum())
     });
     let counts: Vec<(u64, u64)> = counts.collect();
-    (lookups.sum::<u64>() + Q - small_sum(&counts, z)) % Q == 0
+    (lookups.sum::<u64>() + Q - small_sum(&counts, z)).is_multiple_of(Q)
 }
 
 proptest! {

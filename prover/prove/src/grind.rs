@@ -4,9 +4,8 @@ use stwo::core::channel::Blake2sChannel;
 use stwo::core::proof_of_work::GrindOps;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::prover::backend::simd::SimdBackend;
-use tessera_verifier::message::Work;
 use tessera_verifier::suite::{Suite, SuiteChannel};
-use tessera_verifier::transcript::Transcript;
+use tessera_verifier::transcript::{Transcript, Work};
 
 use tessera_kernels::hashes::keccak;
 

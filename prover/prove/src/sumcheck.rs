@@ -4,9 +4,9 @@
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_verifier::message::{Exchange, Work};
+use tessera_verifier::message::Exchange;
 use tessera_verifier::sumcheck::{instance_scale, open_batch, rounds_of, SumcheckProof};
-use tessera_verifier::transcript::Transcript;
+use tessera_verifier::transcript::{Transcript, Work};
 
 use crate::device::{Device, DeviceError, Products, Table};
 use crate::grind;

@@ -37,7 +37,7 @@ const BAND_SUMS: u64 = 1024;
 /// The STARK from its first commitment on: tables and counts of `2^16` rows, their extensions, trees and twiddles.
 const TABLES: u64 = 104 << 20;
 /// A further column of counts: its rows, the coefficients of its polynomial and its extension.
-const COUNTS: u64 = (2 * WORD << tables::LOG_ROWS) + (WORD << (tables::LOG_ROWS + STARK_LOG_BLOWUP));
+const COUNTS: u64 = ((2 * WORD) << tables::LOG_ROWS) + (WORD << (tables::LOG_ROWS + STARK_LOG_BLOWUP));
 /// Memory that proving the STARK takes in addition: the other columns, quotients, layers and their trees.
 const STARK: u64 = 80 << 20;
 /// Tables of a product sumcheck that are copied at once, as instances become packed.

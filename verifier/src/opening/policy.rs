@@ -2,8 +2,8 @@
 
 use super::error::OpeningError;
 use crate::labels::QUERY_WORK;
-use crate::message::Work;
 use crate::policy::{queries, CHALLENGE_GRIND_BITS, OPENING_GRIND_BITS};
+use crate::transcript::Work;
 
 /// Query parameters of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,11 +21,11 @@ use tessera_plan::packing::{Packed, Part};
 use tessera_plan::Segment;
 use tessera_verifier::gkr::{self, GroupProof};
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::message::{Unread, Work};
+use tessera_verifier::message::Unread;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{self, SumcheckProof};
-use tessera_verifier::transcript::Transcript;
+use tessera_verifier::transcript::{Transcript, Work};
 use tessera_verifier::verify::verify;
 
 use calldata::Reader;

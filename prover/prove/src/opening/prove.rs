@@ -9,7 +9,7 @@ use tessera_circuits::mle::{eq_table, fold_msb_in_place};
 use tessera_verifier::labels::{
     BAND_ROUND, COLUMN_WORK, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, FOLD_WORK, ORACLE, SUM_WORK,
 };
-use tessera_verifier::message::{Exchange, Work};
+use tessera_verifier::message::Exchange;
 use tessera_verifier::opening::parts::{
     absorb_claims, draw_leaves, extend, longest, proof_of, CodeOpening, Combined, Layout, LeafOpening, OpeningPolicy,
     OracleOpening, ProofParts, FOLD_LOG,
@@ -18,7 +18,7 @@ use tessera_verifier::opening::{Claim, CommitmentParams, OpenedColumns, OpeningE
 use tessera_verifier::policy::WORKED_FOLDS;
 use tessera_verifier::suite::Digest;
 use tessera_verifier::sumcheck::Round;
-use tessera_verifier::transcript::Transcript;
+use tessera_verifier::transcript::{Transcript, Work};
 
 use super::committed::Committed;
 use super::fft::Twiddles;

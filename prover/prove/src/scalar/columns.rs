@@ -42,10 +42,12 @@ impl Columns for ScalarColumns {
             let (own, lookup) = (&self.0[plane.part.index()], &plane.lookup);
             let relation = relations.iter().position(|own| *own == lookup.relation);
             let counts = &mut counts[relation.expect("a relation of the model")];
-            for row in 0..1usize << plane.log_rows {
+            let used = (0..1usize << plane.log_rows).map(|row| {
                 let value = |i: usize| lookup.tuple.get(i).map(|form| form.eval(|column| own[column][row]));
                 let [first, second] = [0, 1].map(|i| value(i).unwrap_or_default());
-                let used = lookup.relation.row(first, second);
+                lookup.relation.row(first, second)
+            });
+            for used in used {
                 // A value outside its table has no row.
                 if let Some(count) = used.and_then(|row| counts.get_mut(row)) {
                     *count += BaseField::from(1);

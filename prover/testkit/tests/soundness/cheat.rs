@@ -40,14 +40,14 @@ use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
     ACTIVATIONS, CLAIMED_SUM, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK,
 };
-use tessera_verifier::message::{Exchange, Work};
+use tessera_verifier::message::Exchange;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::policy::stark_config;
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::stark::{component, draw_relations, draw_weight, Stark};
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_value, rounds_of, SumcheckProof};
-use tessera_verifier::transcript::Transcript;
+use tessera_verifier::transcript::{Transcript, Work};
 use tessera_verifier::verify::{
     absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
     ChunkStatement,

@@ -19,12 +19,12 @@ use tessera_verifier::labels::{
     ACTIVATIONS, CLAIMED_SUM, CLAIMS, CLAIMS_WORK, LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM,
     LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK,
 };
-use tessera_verifier::message::{Unread, Work};
+use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{absorb_counts, absorb_tables, draw_relations};
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
-use tessera_verifier::transcript::Transcript;
+use tessera_verifier::transcript::{Transcript, Work};
 use tessera_verifier::verify::{
     absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families, PROTOCOL,
 };
