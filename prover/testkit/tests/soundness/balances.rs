@@ -46,7 +46,7 @@ fn limits(shape: &Shape, groups: usize) -> LeafLimits {
         let balances = Forest::of(&shape.clone().with_leaf_limits(*limits)).balances();
         balances.len() == groups && balances.iter().all(|balance| balance.len() > 1)
     };
-    all.filter(fits).last().expect("some limits")
+    all.rev().find(fits).expect("some limits")
 }
 
 /// The first tree of each balance group, with these limits.
@@ -254,7 +254,8 @@ fn roots_of_balance_groups_are_not_moved() {
     let firsts = firsts(&scene, limits);
     let weight = Cell::new(K::zero());
     let learn = |own: &mut K, _: [&Transcript; 2]| weight.set(*own);
-    let balanced = |alter: &dyn Fn(&mut [[K; 2]], [usize; 2])| {
+    type Alter<'a> = &'a dyn Fn(&mut [[K; 2]], [usize; 2]);
+    let balanced = |alter: Alter<'_>| {
         let hooks = Hooks {
             limits,
             weight: &learn,
