@@ -284,7 +284,12 @@ fn edit_opening(opening: &mut ProofParts, field: u8, activations: bool, input: &
         12 => edit(&mut opening.fold_rounds, input, set_round),
         13 => edit(&mut opening.roots, input, set_digest),
         14 => edit(&mut opening.final_message, input, set_secure),
-        15 => opening.nonce = input.number(),
+        15 => match input.byte() % 4 {
+            0 => opening.nonce = input.number(),
+            1 => opening.sum_work = input.number(),
+            2 => edit(&mut opening.fold_work, input, |own, i| *own = i.number()),
+            _ => edit(&mut own.column_work, input, |own, i| *own = i.number()),
+        },
         16 => edit(&mut own.rows.values, input, set_base),
         17 => edit(&mut own.rows.path, input, set_digest),
         _ => edit(&mut opening.oracles, input, |o, i| match i.byte() % 2 {
@@ -324,7 +329,11 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
         8 => edit(&mut own.linear.rounds, input, set_round),
         9 => set_digest(&mut own.activations, input),
         10..=18 => edit_opening(parts_of_mut(&mut own.opening), field % 32, field >= 128, input),
-        19 if field >= 128 => own.lookup_work = input.number(),
+        19 if field >= 128 => match input.byte() % 3 {
+            0 => own.lookup_work = input.number(),
+            1 => own.points_work = input.number(),
+            _ => own.linear_work = input.number(),
+        },
         19 => own.claimed_sum = input.secure(),
         20..=28 => edit_stark(&mut own.stark, field % 32, input),
         29 if field >= 128 => (own.activations, own.opening) = (other.activations, other.opening.clone()),
