@@ -17,7 +17,7 @@ use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
 
-use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, SECURE};
+use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, NONCE, SECURE};
 use crate::codec::{HEADER_LEN, PROOF_LIMIT};
 use crate::context::Context;
 use crate::key::ModelKey;
@@ -54,7 +54,8 @@ pub fn most_bytes(key: &ModelKey) -> usize {
 fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let cost = whole.cost();
     let clips = 2 * LIST + CLIP * cost.min(Statistics::MAX_CLIPS as u128);
-    let said = 4 + clips + DIGEST + 8 + LIST + trees(cost);
+    // With the work before the lookups, before the random point and in the linear claims.
+    let said = 4 + clips + DIGEST + 3 * NONCE + LIST + trees(cost);
     let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PLACES as u128;
     let linear = rounds(log_ceil(cost).into());
     // With as many lookups as that there are two balance groups.

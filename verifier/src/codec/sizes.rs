@@ -6,6 +6,8 @@ pub const LIST: u128 = 8;
 pub const BASE: u128 = 4;
 /// Bytes of an element of QM31.
 pub const SECURE: u128 = 16;
+/// Bytes of the nonce of a proof of work.
+pub const NONCE: u128 = 8;
 /// Bytes of a digest.
 pub const DIGEST: u128 = 32;
 

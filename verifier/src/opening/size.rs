@@ -3,8 +3,8 @@
 use super::lift;
 use super::params::{CommitmentParams, Layout, FIBRE, FINAL_LOG, FOLD_LOG, TILE_AREA_LOG};
 use super::policy::OpeningPolicy;
-use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, SECURE};
-use crate::policy::ACTIVATION_COLUMNS;
+use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, NONCE, SECURE};
+use crate::policy::{ACTIVATION_COLUMNS, WORKED_FOLDS};
 
 /// Claims of an opening: on the weights, and on the activations.
 const CLAIMS: usize = 2;
@@ -29,12 +29,15 @@ pub fn most_bytes(weights: &CommitmentParams, cells: u128) -> u128 {
     });
     let folds = rounds(long.log_folded().into()) + 2 * LIST + oracles.sum::<u128>();
     let cross_values = LIST + SECURE * super::verify::cross(CLAIMS).count() as u128;
-    LIST + codes + cross_values + folds + LIST + (SECURE << FINAL_LOG) + 8
+    // Before the columns are added, before the first folds, and before the queries.
+    let nonces = NONCE + LIST + NONCE * WORKED_FOLDS as u128 + NONCE;
+    LIST + codes + cross_values + folds + LIST + (SECURE << FINAL_LOG) + nonces
 }
 
 /// The most bytes of what an opening has of one commitment alone, if it has so many columns and rounds of bands.
 fn code(queries: usize, params: &CommitmentParams, columns: usize, log_bands: u32) -> u128 {
     let values = BASE * (queries * columns * FIBRE) as u128;
     let rows = LIST + values + path(queries, params.log_leaves());
-    rounds(log_bands.into()) + SECURE + rows
+    let nonces = LIST + NONCE * u128::from(log_ceil(columns as u128));
+    rounds(log_bands.into()) + nonces + SECURE + rows
 }
