@@ -84,7 +84,7 @@ fn a_text_without_enough_security_is_refused_with_what_can_be_proved() {
     for memory in ["1MB", "1TB"] {
         fails(
             prove(most, &["--memory", memory]),
-            &["cannot be proved in one piece", &can, "90"],
+            &["cannot be proved in one piece", &can, "93.5"],
         );
     }
     let work = dir.path().join("work");

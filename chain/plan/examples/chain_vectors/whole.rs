@@ -397,7 +397,11 @@ impl Opened<'_> {
             &data.bytes,
             Some(digest),
         );
-        for (name, range) in data.parts.iter().filter(|(_, range)| range.start >= PARAMETERS) {
+        for (name, range) in data
+            .parts
+            .iter()
+            .filter(|(_, range)| range.start >= PARAMETERS && !range.is_empty())
+        {
             let changes = if name.starts_with("fold round") { 2 } else { 5 };
             for _ in 0..changes {
                 let (place, bit) = (range.start + random.below(range.len()), random.below(8));
