@@ -104,7 +104,7 @@ library Opening {
         place = folds(t, q, sum, place);
         for (uint256 k = 0; k < 2; k++) q.trees[k] = tree(policy, codes[k], ends[k], k == 0 ? Field.ONE : sum.iota, long);
         q.log = long + policy.blowup - 1;
-        place = positions(t, policy, q, place);
+        place = drawPositions(t, policy, q, place);
         return (q, ends, place);
     }
 
@@ -257,7 +257,7 @@ library Opening {
     }
 
     /// Proof of work, and the positions.
-    function positions(Transcript.State memory t, Policy memory policy, Queries memory q, uint256 place) private pure returns (uint256) {
+    function drawPositions(Transcript.State memory t, Policy memory policy, Queries memory q, uint256 place) private pure returns (uint256) {
         t.work(uint256(bytes32("opening work")), 12, policy.work, place);
         q.positions = t.positions(uint256(bytes32("opening queries")), 15, policy.queries, q.log);
         Folding.ascend(q.positions);
