@@ -1,5 +1,7 @@
 //! Work done again. Whoever changes a proof can do its proofs of work again; a change must not be found by them alone.
 
+use tessera_circuits::chunk::{ends, Chunk};
+use tessera_circuits::model::ModelConfig;
 use tessera_prover::grind;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK, POINTS_WORK, SUM_WORK};
@@ -9,20 +11,35 @@ use tessera_verifier::opening::OpeningError;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::SumcheckError;
-use tessera_verifier::verify::{verify, VerifyError};
+use tessera_verifier::verify::{verify_chunk, ChunkStatement, VerifyError};
 
-/// The proof with every proof of work done again that a verifier misses, up to the one before the queries: until then every change is
-/// found otherwise.
-pub fn reworked(key: &ModelKey, proof: Proof) -> Proof {
-    let with = |chunks: &[ChunkProof]| Proof {
-        chunks: chunks.to_vec(),
-        ..proof.clone()
+/// The proof with every proof of work done again that a verifier of one of its chunks misses, up to the one before the queries: until then
+/// every change is found otherwise. As it is, if it has no such chunks.
+pub fn reworked(key: &ModelKey, mut proof: Proof) -> Proof {
+    let (config, statement) = (&key.config, &proof.statement);
+    let tokens = 1 << ModelConfig::token_log(statement.rows());
+    let layers = proof.chunks.iter().map(|chunk| chunk.layers as usize);
+    let chunks = Chunk::partition(layers, config.layers).ok();
+    let ends = chunks
+        .as_ref()
+        .and_then(|chunks| ends(&proof.boundaries, chunks.len(), tokens, config.hidden).ok());
+    let (Ok(()), Some(chunks), Some(ends)) = (statement.check(config), chunks, ends) else {
+        return proof;
     };
-    let mut chunks = proof.chunks.clone();
-    rework(key.header.hash_suite, &mut chunks, &|chunks| {
-        verify(key, &with(chunks)).map(|_| ())
+    let parts = chunks.iter().zip(ends).map(|(chunk, ends)| ChunkStatement {
+        key,
+        model: &proof.model,
+        statement,
+        chunk,
+        ends,
+        context: proof.context,
     });
-    with(&chunks)
+    for (part, own) in parts.zip(proof.chunks.chunks_mut(1)) {
+        rework(key.header.hash_suite, own, &|own| {
+            own.iter().try_for_each(|own| verify_chunk(&part, own))
+        });
+    }
+    proof
 }
 
 /// Does the work of some chunks again, of which a verifier has this verdict.

@@ -225,6 +225,9 @@ enum Answer {
     Unworked(NoWork),
 }
 
+/// What is said of an input whose work was done again.
+const REWORKED: &str = ", with the work done again";
+
 const CODES: [&str; 2] = ["weights", "activations"];
 
 impl Opened<'_> {
@@ -467,7 +470,8 @@ impl Opened<'_> {
             Answer::Unworked(missing) => {
                 refused("opening", about, honest, input, "work");
                 if let Some(reworked) = self.reworked(input, missing) {
-                    self.changed(&format!("{about}, with the work done again"), honest, &reworked);
+                    let about = about.trim_end_matches(REWORKED);
+                    self.changed(&format!("{about}{REWORKED}"), honest, &reworked);
                 }
             }
         }
@@ -527,8 +531,8 @@ fn rounds(data: &mut Reader<'_>, count: u32) -> Option<Vec<[K; 2]>> {
 /// What the contract says where this verifier refuses. Rows are looked at before their path is.
 fn reason(error: &OpeningError) -> &'static str {
     match error {
-        // Who calls the contract looks at the ends of the band sumchecks, when all is said.
-        OpeningError::BandClaim { .. } => "end of the band sumcheck|end of the folding sumcheck",
+        // Who calls the contract looks at the ends of the band sumchecks, when all is said, and all work before that is looked at.
+        OpeningError::BandClaim { .. } => "end of the band sumcheck|end of the folding sumcheck|work",
         OpeningError::FoldClaim => "end of the folding sumcheck",
         OpeningError::Work(_) => "work",
         OpeningError::OpenedValues {
