@@ -541,7 +541,8 @@ fn reason(error: &OpeningError) -> &'static str {
         } => "number of row values|merkle",
         OpeningError::OpenedValues { .. } => "folding: values|element",
         OpeningError::NotCanonical(own) if own.what.contains("committed tree") => "a number of p or more",
-        OpeningError::NotCanonical(_) => "element",
+        // Contracts absorb cross values and look at work before they read them.
+        OpeningError::NotCanonical(_) => "element|work",
         OpeningError::PathTooShort { .. } | OpeningError::PathTooLong { .. } | OpeningError::Root { .. } => "merkle",
         OpeningError::FinalMessage { .. } => "last message",
         _ => "",
