@@ -199,7 +199,7 @@ pub struct LeafLimits {
 }
 
 impl LeafLimits {
-    /// Those of all statements: far fewer uses of a tuple in a balance group than the field has elements.
+    /// The limits of all statements. A balance group of one uses a tuple fewer than `2^30` times, and the field has almost `2^31` elements.
     pub const OF_STATEMENTS: Self = Self {
         log_tree: 24,
         balance: 1 << 30,
@@ -310,7 +310,7 @@ impl Shape {
         self.limits
     }
 
-    /// The same row spaces with other limits, for tests of sums that only large statements have.
+    /// The same row spaces with other limits: tests lower them, because only statements too large for a test have several balance groups.
     #[must_use]
     #[doc(hidden)]
     pub const fn with_leaf_limits(mut self, limits: LeafLimits) -> Self {

@@ -263,7 +263,7 @@ impl Forest {
         self.balances().len() > 1
     }
 
-    /// What all lookups add up to, from the sums of all trees, which have their padding, too. The trees of balance group `m` count
+    /// Adds up all lookups, from the sum of each tree with its padding, which is taken off. The trees of balance group `m` count
     /// `weight^m` times. Without a weight there is one group.
     pub fn balance(&self, sums: &[SecureField], weight: Option<SecureField>) -> SecureField {
         let weight = weight.unwrap_or_else(SecureField::one);

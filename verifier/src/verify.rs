@@ -412,8 +412,8 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     verify_chunk_with(claim, LeafLimits::OF_STATEMENTS, proof)
 }
 
-/// The same with other limits, for tests of sums that only large statements have. A proof that is accepted with other limits than those
-/// of statements proves less.
+/// As [`verify_chunk`], with other limits: tests lower them, because only statements too large for a test have several balance groups. A
+/// proof that is accepted with higher limits than [`LeafLimits::OF_STATEMENTS`] proves less.
 #[doc(hidden)]
 pub fn verify_chunk_with(
     claim: &ChunkStatement<'_>,

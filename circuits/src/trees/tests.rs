@@ -73,7 +73,7 @@ fn trees_are_cut_at_planes() {
     assert_eq!(sizes(&[7, 7, 6, 6, 6, 6]), [2, 4]);
 }
 
-/// Shapes with trees and balance groups of several sizes, those of statements among them.
+/// Shapes with trees and balance groups of several sizes; statements have some of them.
 fn forests() -> impl Iterator<Item = (Shape, Vec<LookupTree>, Forest)> {
     let shapes = [(odd_config(2), 4), (odd_config(3), 21)].map(|(config, rows)| Shape::new(&config, rows));
     let limits = [
@@ -93,7 +93,7 @@ fn forests() -> impl Iterator<Item = (Shape, Vec<LookupTree>, Forest)> {
     })
 }
 
-/// What is known of trees without a list of their lookups is what the list says.
+/// [`Forest`] counts trees without a list of their lookups, and the list agrees.
 #[test]
 fn forests_are_those_of_the_lookups() {
     for (shape, trees, forest) in forests() {

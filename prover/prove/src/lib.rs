@@ -223,7 +223,8 @@ pub fn prove_chunk(
     prove_chunk_with(model, &claim, LeafLimits::OF_STATEMENTS, progress)
 }
 
-/// The same with other limits, for tests of sums that only large statements have. No verifier accepts the proof.
+/// As [`prove_chunk`], with other limits: tests lower them, because only statements too large for a test have several balance groups. No
+/// verifier accepts the proof under the limits of statements.
 #[doc(hidden)]
 pub fn prove_chunk_with(
     model: &ProverModel<'_>,

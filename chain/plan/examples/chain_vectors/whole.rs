@@ -225,7 +225,7 @@ enum Answer {
     Unworked(NoWork),
 }
 
-/// What is said of an input whose work was done again.
+/// Ends the name of a case in which the sender did the work again.
 const REWORKED: &str = ", with the work done again";
 
 const CODES: [&str; 2] = ["weights", "activations"];

@@ -28,7 +28,7 @@ fn verify(logs: &[u32], proofs: &Vec<GroupProof>, transcript: &mut Transcript) -
     Ok(leaves)
 }
 
-/// What all trees say that they add up to.
+/// Adds the sums that the roots of all trees state.
 fn sum(proofs: &[GroupProof]) -> K {
     sums(proofs).into_iter().sum()
 }

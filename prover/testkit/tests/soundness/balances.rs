@@ -1,5 +1,5 @@
-//! Attacks on balance groups: statements whose lookups are cut as those of statements with 2^30 lookups and more are, with smaller trees and
-//! groups. Uses of a tuple add up to zero in the field if there are enough of them, unless a challenge weighs the groups that was drawn
+//! Attacks on balance groups. Statements of 2^30 lookups and more have several; here small statements have them, because their trees and groups
+//! are smaller. Uses of a tuple add up to zero in the field if there are enough of them, unless a challenge weighs the groups that was drawn
 //! after all uses.
 
 use std::cell::{Cell, RefCell};
