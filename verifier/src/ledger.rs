@@ -369,8 +369,9 @@ mod tests {
         assert_eq!(shape.fractions(), leaves as u128);
     }
 
-    /// The code of activations: the rate of the weights. At most 64 columns as long as no code is longer than `2^22`, at most 16
-    /// where messages are no longer than those of the weights and short; never longer than that needs.
+    /// The code of activations: the rate of the weights. At most 64 columns as long as no code is longer than `2^22` or
+    /// than the weights' code, at most 16 where messages are no longer than those of the weights and short; never longer than that
+    /// needs.
     #[test]
     fn activations_have_a_code_by_their_number() {
         let key = key(laned());
@@ -387,8 +388,9 @@ mod tests {
                 assert_eq!(own.tiles as u128, shape.units());
                 assert_eq!(own.tiles as u128 * (1 << TILE_AREA_LOG), shape.cells());
                 assert_eq!(own.log_blowup, log_blowup);
-                assert!(own.log_codeword() <= MAX_CODE_LOG && own.log_message >= TILE_AREA_LOG);
-                assert!(own.columns() <= ACTIVATION_COLUMNS || own.log_codeword() == MAX_CODE_LOG);
+                let limit = MAX_CODE_LOG.max(weights.log_codeword());
+                assert!(own.log_codeword() <= limit && own.log_message >= TILE_AREA_LOG);
+                assert!(own.columns() <= ACTIVATION_COLUMNS || own.log_codeword() == limit);
                 let longer = own.log_message >= log_message.min(SHORT_MESSAGE_LOG);
                 assert!(own.columns() <= FEW_COLUMNS || longer);
                 // Half as long it would have more columns than it may.

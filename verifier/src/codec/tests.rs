@@ -124,11 +124,11 @@ fn encoding_round_trips() {
 #[test]
 fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
-    assert_eq!(bytes, b"TESSPRF\0\x0e\0\0\0\x04\x03\x02\x01");
+    assert_eq!(bytes, b"TESSPRF\0\x10\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
     assert_eq!(bytes, b"TESSKEY\0\x09\0\0\0\0");
     let bytes = encode(FileKind::Chunk, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSCHK\0\x0c\0\0\0\0");
+    assert_eq!(bytes, b"TESSCHK\0\x0d\0\0\0\0");
 }
 
 #[test]
@@ -141,22 +141,23 @@ fn header_errors_are_named() {
     };
     assert_eq!(decode::<Message>(kind, &bytes), Err(magic));
     let mut bytes = encode(kind, &message()).unwrap();
-    bytes[MAGIC_LEN] = 16;
+    bytes[MAGIC_LEN] = 18;
     let version = CodecError::Version {
         kind,
-        got: 16,
+        got: 18,
         supported: kind.version(),
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 16, but this program reads versions 14 and 15; read it with a newer version of Tessera"
+        "proof file of version 18, but this program reads versions 16 and 17; read it with a newer version of Tessera"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands, the third no classes of rows, the fourth
     // rounded in every row, the fifth had the activations in the STARK, the sixth opened them apart from the weights, the seventh
     // had sums of norms in clear, the eighth had no norms of heads, the ninth none of outputs, the tenth absorbed the coefficients of
-    // openings, the eleventh had wide differences everywhere, the twelfth and thirteenth joined the claims of openings by a sumcheck.
-    for version in 1..=13 {
+    // openings, the eleventh had wide differences everywhere, the twelfth and thirteenth joined the claims of openings by a sumcheck,
+    // the fourteenth and fifteenth had no work before the folds of openings.
+    for version in 1..=15 {
         bytes[MAGIC_LEN] = version;
         let old = decode::<Message>(kind, &bytes);
         assert!(
