@@ -310,7 +310,8 @@ impl Shape {
         self.limits
     }
 
-    /// The same row spaces with other limits: tests lower them, because only statements too large for a test have several balance groups.
+    /// Returns the same row spaces under other limits. Tests lower the limits because nobody can prove a statement of `2^30` lookups in a
+    /// test, and smaller ones have a single balance group.
     #[must_use]
     #[doc(hidden)]
     pub const fn with_leaf_limits(mut self, limits: LeafLimits) -> Self {

@@ -369,9 +369,9 @@ mod tests {
         assert_eq!(shape.fractions(), leaves as u128);
     }
 
-    /// The code of activations: the rate of the weights. At most 64 columns as long as no code is longer than `2^22` or
-    /// than the weights' code, at most 16 where messages are no longer than those of the weights and short; never longer than that
-    /// needs.
+    /// The code of activations has the rate of the weights. It has at most 64 columns unless its length would exceed both `2^22` and the
+    /// length of the weights' code, and at most 16 columns while its messages are short and no longer than those of the weights. No code
+    /// is longer than these rules need.
     #[test]
     fn activations_have_a_code_by_their_number() {
         let key = key(laned());

@@ -412,8 +412,8 @@ pub fn verify_chunk(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Result<()
     verify_chunk_with(claim, LeafLimits::OF_STATEMENTS, proof)
 }
 
-/// As [`verify_chunk`], with other limits: tests lower them, because only statements too large for a test have several balance groups. A
-/// proof that is accepted with higher limits than [`LeafLimits::OF_STATEMENTS`] proves less.
+/// Verifies as [`verify_chunk`] does, under other limits. Tests lower the limits because nobody can prove a statement of `2^30` lookups in
+/// a test. A proof that this accepts under higher limits than [`LeafLimits::OF_STATEMENTS`] proves less.
 #[doc(hidden)]
 pub fn verify_chunk_with(
     claim: &ChunkStatement<'_>,

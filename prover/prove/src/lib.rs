@@ -223,8 +223,8 @@ pub fn prove_chunk(
     prove_chunk_with(model, &claim, LeafLimits::OF_STATEMENTS, progress)
 }
 
-/// As [`prove_chunk`], with other limits: tests lower them, because only statements too large for a test have several balance groups. No
-/// verifier accepts the proof under the limits of statements.
+/// Proves as [`prove_chunk`] does, under other limits. Tests lower the limits because nobody can prove a statement of `2^30` lookups in a
+/// test. No verifier accepts the proof under [`LeafLimits::OF_STATEMENTS`] if the limits cut its trees elsewhere.
 #[doc(hidden)]
 pub fn prove_chunk_with(
     model: &ProverModel<'_>,
