@@ -18,6 +18,8 @@ library Conversation {
     /// The products that read weights, four bits each, the first one lowest: Norm, Att, Ff, Embed, Head, NormLimbs.
     uint256 private constant WEIGHTED = 0x763210;
     uint256 private constant FAMILIES = 6;
+    /// The product of the embedding.
+    uint256 private constant EMBED = 3;
     /// Bits of the proof of work before the challenges of the lookups.
     uint256 private constant LOOKUP_WORK = 12;
 
@@ -41,7 +43,7 @@ library Conversation {
     uint256 internal constant NONE = 255;
 
     /// What is left: roots of activations and multiplicities; relations; points and values of leaves; the sum of all roots; the random
-    /// point; the end point of the products with both values of each; factors of the families and the value of the claim on the
+    /// point; the end point of the products with both values of each that exists, and the first of the embedding's; factors of the families and the value of the claim on the
     /// weights; the challenge, the claimed value, the end point and the value there of the linear claims.
     struct End {
         uint256 activations;
@@ -53,7 +55,8 @@ library Conversation {
         uint256[] points;
         uint256 accumulators;
         uint256[] products;
-        uint256[32] operands;
+        uint256[] operands;
+        uint256 embedding;
         uint256 family;
         uint256 weights;
         uint256 chi;
@@ -63,7 +66,7 @@ library Conversation {
     }
 
     /// In calldata: numbers of prompt ids, output ids and clipped values, four bytes each; the context, or 0; and these (five words each clipped value);
-    /// the roots of activations and multiplicities; a logit for each output id; the nonce of the work before the lookups; then trees of lookups, the nonce before the random point, sum and rounds of the products, their
+    /// the roots of activations and multiplicities; the nonce of the work before the lookups; then trees of lookups, the nonce before the random point, sum and rounds of the products, their
     /// operands, value and rounds of the linear claims, and the nonce before their last challenge. Returns where it ends.
     function run(Transcript.State memory t, Shape memory shape, uint256 place)
         internal
@@ -109,17 +112,16 @@ library Conversation {
         // One piece: nothing enters it, and nothing leaves it.
         t.words(uint256(bytes32("chunk input")), 11, place, 0);
         t.words(uint256(bytes32("chunk output")), 12, place, 0);
-        if (context != 0) t.root(uint256(bytes32("context")), 7, context);
+        t.root(uint256(bytes32("context")), 7, context);
         uint256 clipped = place;
         place += 20 * clips;
         (end.activations, end.counts) = (word(place), word(place + 32));
         t.root(uint256(bytes32("activations")), 11, end.activations);
         t.mixWord(shape.tables, 32);
         place += 64;
-        t.words(uint256(bytes32("output logits")), 13, place, output);
         t.words(uint256(bytes32("clipped values")), 14, clipped, 5 * clips);
         t.mixWord(end.counts, 32);
-        return place + 4 * output;
+        return place;
     }
 
     /// Protocol, parameters and model.
@@ -157,27 +159,30 @@ library Conversation {
         Sumcheck.Work memory none;
         (end.products, claim) = Sumcheck.batch(t, uint256(bytes32("matmuls")), 7, place, rounds, none);
         place += 16 + 32 * rounds;
-        uint256[] memory operands = Multilinear.read(place, 2 * PRODUCTS);
+        uint256 count;
+        for (uint256 f = 0; f < PRODUCTS; f++) if (shape.variables[f] != NONE) count += 2;
+        end.operands = Multilinear.read(place, count);
+        uint256[PRODUCTS] memory weighted;
+        uint256 next;
         for (uint256 f = 0; f < PRODUCTS; f++) {
-            (uint256 a, uint256 b) = (operands[2 * f], operands[2 * f + 1]);
-            (end.operands[2 * f], end.operands[2 * f + 1]) = (a, b);
-            if (shape.variables[f] == NONE) {
-                require(a == 0 && b == 0, "conversation: operands of no product");
-            } else {
-                // 2^-k is 2^(31 - k).
-                uint256 scale = 1 << ((31 - ((rounds - shape.variables[f]) % 31)) % 31);
-                claim = Field.sub(claim, Field.scale(Field.mul(a, b), scale));
-            }
+            if (shape.variables[f] == NONE) continue;
+            (uint256 a, uint256 b) = (end.operands[next], end.operands[next + 1]);
+            next += 2;
+            if (f == EMBED) end.embedding = a;
+            weighted[f] = b;
+            // 2^-k is 2^(31 - k).
+            uint256 scale = 1 << ((31 - ((rounds - shape.variables[f]) % 31)) % 31);
+            claim = Field.sub(claim, Field.scale(Field.mul(a, b), scale));
         }
         require(claim == 0, "conversation: end of the products");
-        t.message(uint256(bytes32("operands")), 8, place, 2 * PRODUCTS);
+        t.message(uint256(bytes32("operands")), 8, place, count);
         end.family = t.challenge(uint256(bytes32("weight families")), 15);
         uint256 power = end.family;
         for (uint256 i = 0; i < FAMILIES; i++) {
             uint256 f = (WEIGHTED >> (4 * i)) & 15;
-            end.weights = Field.add(end.weights, Field.mul(power, operands[2 * f + 1]));
+            end.weights = Field.add(end.weights, Field.mul(power, weighted[f]));
             power = Field.mul(power, end.family);
         }
-        return place + 32 * PRODUCTS;
+        return place + 16 * count;
     }
 }

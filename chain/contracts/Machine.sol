@@ -33,7 +33,7 @@ library Machine {
 
     /// Follows a segment, of which the addresses of the pages are in calldata, twenty bytes each. Its first registers have what it is
     /// given: elements of sixteen bytes, as are those that it leaves. There is a list of words for each kind: tokens of padded rows,
-    /// generated tokens, the row of the first one of them, their logits in two's complement, the number of leading rows. Returns the
+    /// generated tokens, the row of the first one of them, the number of leading rows. Returns the
     /// digest of the pages, too: that of the digests of their contracts.
     function run(bytes calldata pages, bytes memory given, uint256[][] memory words)
         internal
@@ -560,12 +560,6 @@ library Machine {
                     z, code := eqOf(add(code, 2), base, byte(1, head))
                     mstore(next, z)
                     next := add(next, 32)
-                }
-                case 6 {
-                    let value := signextend(3, wordOf(words, byte(1, head), and(shr(224, head), 0xffff)))
-                    mstore(next, shl(192, mod(add(value, shl(2, P)), P)))
-                    next := add(next, 32)
-                    code := add(code, 4)
                 }
                 case 3 {
                     let count := and(shr(232, head), 0xffff)

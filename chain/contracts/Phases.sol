@@ -46,19 +46,18 @@ contract Saying {
         conclude(converse(Plan.shape(said.header, header), data, said), told, said);
     }
 
-    /// The ids, of which there are digests, and the logits.
+    /// The ids, of which there are digests.
     function statement(bytes calldata data, Plan.Header memory header, Told memory told) private pure {
         (uint256 prompt, uint256 output) = (number(data, 0), number(data, 4));
         require(output == header.outputs, "statement: length");
         require(number(data, 8) == 0, "statement: clipped values");
-        // Behind the ids are two roots, then the logits.
-        require(prompt <= header.context && data.length >= 108 + 4 * prompt + 8 * output, "statement: length");
+        require(prompt <= header.context && data.length >= 44 + 4 * (prompt + output), "statement: length");
         told.context = bytes32(data[12:44]);
         uint256 ids;
         assembly ("memory-safe") {
             ids := add(data.offset, 44)
         }
-        told.words = packed(Plan.words(header, prompt, ids, ids + 4 * (prompt + output) + 64));
+        told.words = packed(Plan.words(header, prompt, ids));
         bytes calldata all = data[44:];
         (told.prompt, told.output) = (keccak256(all[:4 * prompt]), keccak256(all[4 * prompt:4 * (prompt + output)]));
     }
@@ -90,7 +89,7 @@ contract Saying {
     function conclude(Conversation.End memory end, Told memory told, Said memory said) private pure {
         (said.activations, said.counts) = (end.activations, end.counts);
         (said.values[0], said.values[1]) = (end.weights, end.value);
-        told.expected = abi.encodePacked(uint128(end.operands[6]), uint128(end.claimed));
+        told.expected = abi.encodePacked(uint128(end.embedding), uint128(end.claimed));
         said.relations = end.relations;
         // Padding is 1 / 1.
         said.lookups = Field.sub(end.lookups, said.header.padding << 96);
@@ -135,7 +134,7 @@ contract Saying {
         }
         to = State.put(State.putAll(to, end.points, 16), end.accumulators, 16);
         to = State.putAll(to, end.products, 16);
-        for (uint256 i = 0; i < 32; i++) to = State.put(to, end.operands[i], 16);
+        to = State.putAll(to, end.operands, 16);
         to = State.put(State.put(to, end.family, 16), end.chi, 16);
         return State.close(State.putAll(to, end.linear, 16));
     }
@@ -247,7 +246,7 @@ contract ProgramStages is Stages {
         assembly ("memory-safe") {
             start := state.offset
         }
-        words = new uint256[][](5);
+        words = new uint256[][](4);
         end = FRONT + 2 * words.length;
         for (uint256 kind = 0; kind < words.length; kind++) {
             uint256 count = State.take(start + FRONT + 2 * kind, 2);

@@ -75,39 +75,27 @@ library Plan {
         for (uint256 i = 0; i < header.trees; i++) s.trees[i] = uint8(data[SIZE + i]);
     }
 
-    /// The words of a statement (docs/protocol.md, sections 1, 2.1 and 8.3), by kind. In calldata are its ids and logits. Reverts if it
-    /// is malformed, or of other lengths.
-    function words(Header memory header, uint256 prompt, uint256 ids, uint256 logits)
-        internal
-        pure
-        returns (uint256[][] memory all)
-    {
+    /// The words of a statement (docs/protocol.md, sections 1 and 2.1), by kind. In calldata are its ids. Reverts if it is malformed, or
+    /// of other lengths.
+    function words(Header memory header, uint256 prompt, uint256 ids) internal pure returns (uint256[][] memory all) {
         uint256 outputs = header.outputs;
         require(prompt > 0 && outputs > 0, "statement: length");
         uint256 rows = prompt + outputs - 1;
         uint256 padded = 1 << header.tokens;
         require(rows <= padded && rows <= header.context && (2 * rows > padded || header.tokens == 0), "statement: length");
-        all = new uint256[][](5);
+        all = new uint256[][](4);
         all[0] = new uint256[](padded);
         all[1] = new uint256[](outputs);
         all[2] = new uint256[](1);
-        all[3] = new uint256[](outputs);
-        all[4] = new uint256[](1);
+        all[3] = new uint256[](1);
         for (uint256 i = 0; i < prompt + outputs; i++) {
             uint256 id = word(ids + 4 * i);
             require(id < header.vocabulary, "statement: id");
             if (i < rows) all[0][i] = id;
             if (i >= prompt) all[1][i - prompt] = id;
         }
-        for (uint256 i = 0; i < outputs; i++) {
-            uint256 logit = word(logits + 4 * i);
-            int256 value = int32(uint32(logit));
-            require(value >= -(2 ** 15) && value < 2 ** 15, "statement: logit");
-            require(value > -(2 ** 15) || all[1][i] == 0, "statement: smallest logit");
-            all[3][i] = logit;
-        }
         all[2][0] = prompt - 1;
-        all[4][0] = leading(header, all[0]);
+        all[3][0] = leading(header, all[0]);
     }
 
     /// Section 2.1: how many of the padded rows are leading ones.

@@ -16,7 +16,7 @@ pub mod stream;
 pub mod values;
 mod weights;
 
-pub use self::operands::{Operands, Placed, PLACES};
+pub use self::operands::{Operands, PLACES};
 pub use self::operator::{Finals, Operator};
 
 use std::collections::BTreeSet;

@@ -18,8 +18,6 @@ pub enum Source {
     OutputId(usize),
     /// The row of the first generated token.
     FirstRow,
-    /// The logit of a generated token, which has a sign.
-    Top(usize),
     /// The number of leading rows.
     Leading,
 }
@@ -118,9 +116,6 @@ pub trait Scalar:
 
     /// A table with these entries from a number on, and zeros.
     fn placed(values: &[Self], first: Word, len: usize) -> Vec<Self>;
-
-    /// A logit of the statement.
-    fn top(value: i16, index: usize) -> Self;
 
     /// What equal scalars have in common, and most others have not.
     fn words(self) -> [u32; 4];
@@ -233,10 +228,6 @@ impl Scalar for SecureField {
         let mut table: Vec<Self> = zeros.chain(values.iter().copied()).collect();
         table.resize(len, Self::zero());
         table
-    }
-
-    fn top(value: i16, _: usize) -> Self {
-        crate::air::base(i64::from(value)).into()
     }
 }
 

@@ -114,7 +114,7 @@ impl Product {
         self.number as usize
     }
 
-    /// Whether a chunk has this product. If not, it is the constant product 0 0.
+    /// Whether a chunk has this product.
     pub fn exists(self, shape: &Shape) -> bool {
         shape.variables(self).is_some()
     }
@@ -258,6 +258,12 @@ impl Shape {
     /// All products, those that the chunk does not have included, by [`Product::index`].
     pub fn products(&self) -> &[Instance] {
         &self.products
+    }
+
+    /// The products that the chunk has, in order.
+    pub fn existing(&self) -> impl Iterator<Item = Product> + '_ {
+        let own = self.products.iter().filter(|own| own.variables.is_some());
+        own.map(|own| own.product)
     }
 
     /// The products whose second factor is made of weights, in order, those that the chunk does not have included.

@@ -7,11 +7,9 @@ use crate::rounding::{shift_at, Rounded};
 use crate::shape::Shape;
 use crate::statement::Statement;
 
-/// Logits of output tokens, and what was clipped.
+/// What was clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// `[output token]`: its logit; none without head.
-    pub tops: Vec<i16>,
     /// Values that did not fit int16, by part and place.
     pub clips: Vec<Clip>,
 }
@@ -55,16 +53,12 @@ impl Clip {
     }
 }
 
-/// Logits or clipped values that are too many, or of no proof.
+/// Clipped values that are too many, or of no proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 // The messages say what each is.
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub enum StatisticsError {
-    #[error("{got} logits of output tokens, expected {expected}")]
-    Tops { got: usize, expected: usize },
-    #[error("output token {index} has the smallest logit there is, and is not token 0")]
-    SmallestTop { index: usize },
     #[error("{got} clipped values are more than {most}")]
     TooManyClips { got: usize, most: usize },
     #[error("clipped value {index} is not one of the proof, or not after the one before it")]
@@ -85,18 +79,6 @@ impl Statistics {
 
     /// Checks lengths, ranges and places.
     pub fn check(&self, shape: &Shape, params: &ModelParams, statement: &Statement) -> Result<(), StatisticsError> {
-        let outputs = if shape.has_logits() { shape.outputs } else { 0 };
-        if self.tops.len() != outputs {
-            return Err(StatisticsError::Tops {
-                got: self.tops.len(),
-                expected: outputs,
-            });
-        }
-        // Then all logits are clipped to it, and the lowest id is the arg max.
-        let smallest = |(top, id): (&i16, &u32)| *top == i16::MIN && *id != 0;
-        if let Some(index) = self.tops.iter().zip(&statement.output).position(smallest) {
-            return Err(StatisticsError::SmallestTop { index });
-        }
         self.check_clips(shape, params, statement.leading(&params.leading, shape.token))
     }
 

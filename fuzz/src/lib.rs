@@ -311,8 +311,7 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
     let mut other = other.clone();
     let (own, other) = (messages(proof), messages(&mut other));
     match field % 32 {
-        3 => edit(&mut own.statistics.tops, input, |t, i| *t = i.number() as i16),
-        4 => edit(&mut own.statistics.clips, input, set_clip),
+        3 | 4 => edit(&mut own.statistics.clips, input, set_clip),
         5 => edit(&mut own.lookups, input, |group, i| match i.byte() % 4 {
             0 => edit(&mut group.roots, i, |root, i| root[i.below(2)] = i.secure()),
             1 => edit(&mut group.layers, i, |layer, i| {
@@ -322,10 +321,7 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
         }),
         6 if input.byte().is_multiple_of(2) => own.matmuls.claim = input.secure(),
         6 => edit(&mut own.matmuls.sumcheck.rounds, input, set_round),
-        7 => {
-            let operands = &mut own.matmuls.operands;
-            operands[input.below(operands.len())][input.below(2)] = input.secure();
-        }
+        7 => edit(&mut own.matmuls.operands, input, |own, i| own[i.below(2)] = i.secure()),
         8 => edit(&mut own.linear.rounds, input, set_round),
         9 => set_digest(&mut own.activations, input),
         10..=18 => edit_opening(parts_of_mut(&mut own.opening), field % 32, field >= 128, input),

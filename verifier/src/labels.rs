@@ -8,8 +8,6 @@ use crate::transcript::Work;
 
 /// Root of the activations.
 pub const ACTIVATIONS: &str = "activations";
-/// Logits of output tokens.
-pub const OUTPUT_LOGITS: &str = "output logits";
 /// Values that did not fit: the one message whose length depends on activations.
 pub const CLIPPED_VALUES: &str = "clipped values";
 /// The challenge whose powers weigh the balance groups, where there are two or more.

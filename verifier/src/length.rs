@@ -39,8 +39,7 @@ pub fn most_bytes(key: &ModelKey) -> usize {
         true => config.context + 1,
         false => config.context + config.hidden + 1,
     } as u128;
-    let logits = 2 * config.context as u128;
-    let statement = DIGEST + 2 * LIST + 4 * ids + logits;
+    let statement = DIGEST + 2 * LIST + 4 * ids;
     let boundary = LIST + 2 * tokens * config.hidden as u128;
     let chunks = 2 * LIST + layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
     let payload = (Context::BYTES as u128)
@@ -50,13 +49,13 @@ pub fn most_bytes(key: &ModelKey) -> usize {
     HEADER_LEN + payload as usize
 }
 
-/// The most bytes of the proof of a chunk, but for its logits.
+/// The most bytes of the proof of a chunk.
 fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let cost = whole.cost();
-    let clips = 2 * LIST + CLIP * cost.min(Statistics::MAX_CLIPS as u128);
+    let clips = LIST + CLIP * cost.min(Statistics::MAX_CLIPS as u128);
     // With the work before the lookups, before the random point and in the linear claims.
     let said = 4 + clips + DIGEST + 3 * NONCE + LIST + trees(cost);
-    let matmuls = SECURE + rounds(whole.product_variables().into()) + 2 * SECURE * PLACES as u128;
+    let matmuls = SECURE + rounds(whole.product_variables().into()) + LIST + 2 * SECURE * PLACES as u128;
     let linear = rounds(log_ceil(cost).into());
     // With as many lookups as that there are two balance groups.
     let weighted = cost >= u128::from(LeafLimits::OF_STATEMENTS.balance);

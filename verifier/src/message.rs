@@ -160,14 +160,8 @@ impl<const N: usize> Message for [K; N] {
     }
 }
 
-/// What there is of every tree of a group.
+/// What there is of every tree of a group, or of every product.
 impl<const N: usize> Message for [[K; N]] {
-    fn absorb(&self, label: &str, transcript: &mut Transcript) {
-        transcript.message(label, self.as_flattened());
-    }
-}
-
-impl<const N: usize> Message for [[K; 2]; N] {
     fn absorb(&self, label: &str, transcript: &mut Transcript) {
         transcript.message(label, self.as_flattened());
     }
@@ -176,14 +170,6 @@ impl<const N: usize> Message for [[K; 2]; N] {
 impl Message for Digest {
     fn absorb(&self, label: &str, transcript: &mut Transcript) {
         transcript.bytes(label, self);
-    }
-}
-
-/// Numbers in two's complement.
-impl Message for [i16] {
-    fn absorb(&self, label: &str, transcript: &mut Transcript) {
-        let words: Vec<u32> = self.iter().map(|v| i32::from(*v) as u32).collect();
-        transcript.words(label, &words);
     }
 }
 

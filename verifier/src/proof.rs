@@ -6,7 +6,6 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use tessera_circuits::chunk::Boundary;
-use tessera_circuits::ops::Placed;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 
@@ -70,8 +69,8 @@ pub struct MatmulProof {
     pub claim: SecureField,
     /// The rounds.
     pub sumcheck: SumcheckProof,
-    /// Final evaluations of both factors of every product, in its place; zeros where the chunk does not have it.
-    pub operands: Placed,
+    /// Final evaluations of both factors of every product that the chunk has, in the order of products.
+    pub operands: Vec<[SecureField; 2]>,
 }
 
 impl ChunkProof {

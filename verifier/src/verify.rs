@@ -19,8 +19,7 @@ use crate::context::Context;
 use crate::gkr::{self, GkrError};
 use crate::key::{KeyError, ModelId, ModelKey};
 use crate::labels::{
-    ACTIVATIONS, CLAIMS, CLAIMS_WORK, CLIPPED_VALUES, FAMILIES, LOOKUP_WORK, MATMULS, OPERANDS, OUTPUT_LOGITS, POINTS,
-    POINTS_WORK,
+    ACTIVATIONS, CLAIMS, CLAIMS_WORK, CLIPPED_VALUES, FAMILIES, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK,
 };
 use crate::ledger::security_bits;
 use crate::length::most_bytes;
@@ -62,6 +61,8 @@ pub enum VerifyError {
     NotCanonical(#[from] NotCanonical),
     #[error("{0}")]
     Sumcheck(#[from] SumcheckError),
+    #[error("operands of {got} products, expected {expected}")]
+    Products { got: usize, expected: usize },
     #[error("the matmul sumcheck does not end in its operands")]
     Matmuls,
     #[error("the embedding's operand is not the one-hot matrix of the prompt and output")]
@@ -96,7 +97,7 @@ pub struct Verified {
 }
 
 /// Absorbs what every proof has before the first message: parameters, with those of the activations, model, statement, and
-/// which part of it the chunk is. [`absorb_context`] follows.
+/// which part of it the chunk is, context: zeros, which are no context, if there is none.
 pub fn open_transcript(
     suite: Suite,
     model: &ModelId,
@@ -104,6 +105,7 @@ pub fn open_transcript(
     statement: &Statement,
     chunk: &Chunk,
     ends: &Ends<'_>,
+    context: Option<&Context>,
 ) -> Transcript {
     let mut transcript = Transcript::of(suite, PROTOCOL);
     transcript.words("parameters", &parameter_words(activations.words()));
@@ -116,34 +118,20 @@ pub fn open_transcript(
         let values = end.map_or([].as_slice(), |boundary| &boundary.0);
         transcript.words(label, &values.iter().map(|v| i32::from(*v) as u32).collect::<Vec<_>>());
     }
+    let none = [0; Context::BYTES];
+    let bytes: &[u8; Context::BYTES] = context.map_or(&none, Context::bytes);
+    transcript.bytes("context", bytes);
     transcript
 }
 
-/// Absorbs the context, if there is one. A transcript without a context is as if there were no contexts: no other message
-/// has this label.
-pub fn absorb_context(context: Option<&Context>, transcript: &mut Transcript) {
-    if let Some(context) = context {
-        transcript.bytes("context", context.bytes());
-    }
-}
-
-/// Sends logits of output tokens and clipped values.
+/// Sends clipped values.
 pub fn absorb_statistics(statistics: &Statistics, transcript: &mut Transcript) {
-    transcript.send(OUTPUT_LOGITS, statistics.tops.as_slice());
     transcript.send(CLIPPED_VALUES, statistics.clips.as_slice());
 }
 
 /// Receives them. They are to be checked.
-fn receive_statistics(
-    said: Unread<'_, Statistics>,
-    outputs: usize,
-    transcript: &mut Transcript,
-) -> Result<Statistics, VerifyError> {
-    let tops = said
-        .part(|s| &s.tops)
-        .exactly(outputs, |got| StatisticsError::Tops { got, expected: outputs })?;
+fn receive_statistics(said: Unread<'_, Statistics>, transcript: &mut Transcript) -> Result<Statistics, VerifyError> {
     Ok(Statistics {
-        tops: transcript.receive(OUTPUT_LOGITS, tops)?.to_vec(),
         clips: transcript
             .receive(CLIPPED_VALUES, said.part(|s| &s.clips).of_any_length())?
             .to_vec(),
@@ -323,13 +311,19 @@ fn conversation(
     // Commitments and what is in clear before any challenge, multiplicities before those of the lookups.
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let (suite, model) = (key.header.hash_suite, claim.model);
-    let mut transcript = open_transcript(suite, model, &activations, statement, claim.chunk, &claim.ends);
-    absorb_context(claim.context.as_ref(), &mut transcript);
+    let mut transcript = open_transcript(
+        suite,
+        model,
+        &activations,
+        statement,
+        claim.chunk,
+        &claim.ends,
+        claim.context.as_ref(),
+    );
     let stark = proof.part(|p| &p.stark).bound("STARK")?;
     let root = *transcript.receive(ACTIVATIONS, proof.part(|p| &p.activations))?;
     stark::absorb_tables(&key.tables_root, stark, &mut transcript)?;
-    let outputs = if shape.has_logits() { shape.outputs } else { 0 };
-    let statistics = receive_statistics(proof.part(|p| &p.statistics), outputs, &mut transcript)?;
+    let statistics = receive_statistics(proof.part(|p| &p.statistics), &mut transcript)?;
     statistics.check(&shape, &params, statement)?;
     let forest = Forest::of(&shape);
     let weight = stark::draw_weight(&forest, &mut transcript);
@@ -476,9 +470,11 @@ fn verify_matmuls(
     let variables = public.shape.product_variables() as usize;
     let (claim, rounds) = (proof.part(|p| &p.claim), proof.part(|p| &p.sumcheck));
     let (claim, end) = sumcheck::verify_said(MATMULS, claim, variables, rounds, transcript)?;
-    let placed = transcript.receive(OPERANDS, proof.part(|p| &p.operands))?;
-    let operands = Operands::of(public.shape, placed);
-    if operands.placed() != *placed || sum_of_products(public.shape, &operands) != end.value {
+    let expected = public.shape.existing().count();
+    let said = proof.part(|p| &p.operands);
+    let said = said.exactly(expected, |got| VerifyError::Products { got, expected })?;
+    let operands = Operands::of(public.shape, transcript.receive(OPERANDS, said)?);
+    if sum_of_products(public.shape, &operands) != end.value {
         return Err(VerifyError::Matmuls);
     }
     let embedding = public.embed_operand(&end.point);

@@ -50,7 +50,7 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     }
     let outputs = proof.statement.output.len();
     let plan = Plan::new(key, token_log(&proof.statement), outputs).map_err(|e| format!("{about}: {e}"))?;
-    let words = plan.words(key, &proof.statement, &own.statistics.tops);
+    let words = plan.words(key, &proof.statement);
     let claims = said.claims(key, claim.chunk);
     let ends = band_ends(&claims, &own.opening, &mut said.transcript.clone());
     let results = plan.run(&[in_order(&said.inputs), ends.concat()].concat(), &words);

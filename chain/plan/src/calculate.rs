@@ -30,7 +30,7 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
         points: (0..Points::count(shape)).map(|_| next()).collect(),
         accumulators: next(),
         products: (0..shape.product_variables()).map(|_| next()).collect(),
-        operands: Operands::of(shape, &std::array::from_fn(|_| [next(), next()])),
+        operands: Operands::new(shape.existing().map(|product| (product, [next(), next()])).collect()),
         family: next(),
         chi: next(),
         linear: (0..linear_variables(shape)).map(|_| next()).collect(),
@@ -39,7 +39,7 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
 
 /// Inputs one after the other, in the order in which [`inputs`] asks for them.
 pub fn in_order<K: Scalar>(inputs: &Inputs<K>) -> Vec<K> {
-    let operands = inputs.operands.placed();
+    let operands = inputs.operands.values();
     let leaves = inputs
         .leaves
         .iter()
@@ -111,12 +111,12 @@ impl<K: Copy> Results<K> {
     }
 }
 
-/// Calculates the public values of a proof in one piece without clipped values, as a program does. `tops` are the logits of the
-/// output, `ends` the points where the band sumchecks of the opening end.
+/// Calculates the public values of a proof in one piece without clipped values, as a program does. `ends` are the points where the band
+/// sumchecks of the opening end.
 pub fn calculate<K: Scalar>(
     key: &ModelKey,
     shape: &Shape,
-    statement: (&Statement, &[i16]),
+    statement: &Statement,
     inputs: &Inputs<K>,
     [bands, units]: &[Vec<K>; 2],
 ) -> Results<K> {
@@ -133,12 +133,7 @@ pub fn calculate<K: Scalar>(
 }
 
 /// The coefficients of bands and units whose extensions [`calculate`] has.
-pub fn coefficients(
-    key: &ModelKey,
-    shape: &Shape,
-    statement: (&Statement, &[i16]),
-    inputs: &Inputs,
-) -> [Vec<SecureField>; 2] {
+pub fn coefficients(key: &ModelKey, shape: &Shape, statement: &Statement, inputs: &Inputs) -> [Vec<SecureField>; 2] {
     let [columns, _] = opened(key, shape);
     let families = families_of(shape, inputs.family);
     with_claims(key, shape, statement, inputs, |public, batch| {
@@ -153,15 +148,12 @@ pub fn coefficients(
 fn with_claims<K: Scalar, T>(
     key: &ModelKey,
     shape: &Shape,
-    (statement, tops): (&Statement, &[i16]),
+    statement: &Statement,
     inputs: &Inputs<K>,
     then: impl FnOnce(&Public<'_, K>, &Batch<K>) -> T,
 ) -> T {
     let points = Points::new(shape, inputs.points.clone());
-    let statistics = Statistics {
-        tops: tops.to_vec(),
-        clips: Vec::new(),
-    };
+    let statistics = Statistics { clips: Vec::new() };
     let public = Public {
         shape,
         params: &key.params,

@@ -38,8 +38,6 @@ pub enum Step {
     Copy(Vec<Element>),
     /// The entry of a table, from its first element on, that a number of the statement says.
     Select(Element, u32, Place),
-    /// A number of the statement.
-    Word(Source),
     /// `eq` of two points, coordinate by coordinate.
     Eq(Vec<Element>),
     /// A sum.
@@ -87,7 +85,6 @@ impl Instruction {
                 Box::new(list.iter().copied())
             }
             Step::Select(base, length, _) => Box::new(*base..base.saturating_add(*length)),
-            Step::Word(_) => Box::new(std::iter::empty()),
             Step::Row(from, (total, _), groups) => {
                 // As a whole: what lies side by side stays so.
                 let length = groups.iter().filter_map(|(_, places)| places.last()).max();
@@ -207,7 +204,7 @@ impl Compiler<'_> {
                         own.into_iter().for_each(|own| self.require(own));
                     }
                 }
-                Node::Constant(_) | Node::Input(_) | Node::Word(_) | Node::Bit(..) => {}
+                Node::Constant(_) | Node::Input(_) | Node::Bit(..) => {}
             }
         }
     }
@@ -220,7 +217,7 @@ impl Compiler<'_> {
             Node::Eq(a, b) => [a.as_slice(), b.as_slice()].concat(),
             Node::Row(Row { table, total, .. }) => [self.made_of(*table), vec![total.0]].concat(),
             Node::Entry(table, _) | Node::Select(table, _) | Node::Below(table, _) => self.made_of(*table),
-            Node::Constant(_) | Node::Input(_) | Node::Word(_) | Node::Bit(..) => Vec::new(),
+            Node::Constant(_) | Node::Input(_) | Node::Bit(..) => Vec::new(),
         }
     }
 
@@ -343,7 +340,6 @@ impl Compiler<'_> {
                 self.table(table)?;
                 return Some(());
             }
-            Node::Word(source) => self.write(Step::Word(source), 1)?,
             Node::Bit(source, shift) => {
                 // Of 0 and 1, which lie side by side.
                 let place = Place {

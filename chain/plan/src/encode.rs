@@ -178,13 +178,6 @@ impl Encoder {
                 self.number(u32::from(u16::try_from(at.offset).ok()?));
                 self.gas += 2 * gas::INSTRUCTION;
             }
-            Step::Word(source) => {
-                self.begin(op::WORD);
-                let (kind, index) = word_of(*source);
-                self.code.push(kind);
-                self.number(index.into());
-                self.gas += gas::INSTRUCTION;
-            }
             Step::Eq(pairs) => {
                 self.begin(op::EQ);
                 self.code.push(u8::try_from(pairs.len() / 2).ok()?);

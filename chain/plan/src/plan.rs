@@ -103,8 +103,7 @@ impl Plan {
         }
         let ((inputs, results), record) = recorded(key.config.layers, || {
             let (count, inputs, ends) = symbols(key, &shape);
-            let tops = vec![0; outputs];
-            let results = calculate(key, &shape, (&statement, &tops), &inputs, &ends);
+            let results = calculate(key, &shape, &statement, &inputs, &ends);
             (count, results.in_order())
         });
         let (instructions, left) = compile(&record, inputs, &results).ok_or(NoPlan::Program)?;
@@ -122,14 +121,13 @@ impl Plan {
     }
 
     /// The numbers of a statement that its program reads.
-    pub fn words(&self, key: &ModelKey, statement: &Statement, tops: &[i16]) -> Words {
+    pub fn words(&self, key: &ModelKey, statement: &Statement) -> Words {
         let first = statement.generated().next().map_or(0, |(row, _)| row as u32);
         let leading = statement.leading(&key.params.leading, self.shape.token) as u32;
         Words([
             statement.row_ids(self.shape.token),
             statement.output.clone(),
             vec![first],
-            tops.iter().map(|top| i32::from(*top) as u32).collect(),
             vec![leading],
         ])
     }

@@ -25,8 +25,6 @@ pub(super) mod op {
     /// The first register of a table, its length, a kind (a byte) and number of a word, what it is shifted by (a byte), a mask, what
     /// is added. Writes the entry.
     pub const SELECT: u8 = 5;
-    /// A kind (a byte) and number of a word, which has a sign.
-    pub const WORD: u8 = 6;
     /// A number n of one byte, n pairs of registers. Writes `eq` of both points.
     pub const EQ: u8 = 7;
     /// Numbers of runs of multiples, of products and of runs of products, a byte each. A run of multiples is the first of its registers
@@ -71,15 +69,14 @@ pub(super) const fn word_of(source: Source) -> (u8, u16) {
         Source::RowId(i) => (0, i as u16),
         Source::OutputId(i) => (1, i as u16),
         Source::FirstRow => (2, 0),
-        Source::Top(i) => (3, i as u16),
-        Source::Leading => (4, 0),
+        Source::Leading => (3, 0),
     }
 }
 
-/// The numbers of a statement, by kind: tokens of padded rows, generated tokens, the row of the first one of them, their logits in two's
-/// complement, the number of leading rows.
+/// The numbers of a statement, by kind: tokens of padded rows, generated tokens, the row of the first one of them, the number of
+/// leading rows.
 #[derive(Clone, Debug, Default)]
-pub struct Words(pub [Vec<u32>; 5]);
+pub struct Words(pub [Vec<u32>; 4]);
 
 impl Words {
     fn get(&self, kind: usize, index: usize) -> Option<u32> {
@@ -183,11 +180,6 @@ impl Machine {
                 let (shift, mask, offset) = (code.byte()?, code.number()?, code.number()?);
                 let index = (word.checked_shr(shift as u32)? as usize & mask) + offset;
                 self.push((index < length).then(|| self.get(base + index))?)?;
-            }
-            op::WORD => {
-                let word = words.get(code.byte()?, code.number()?)? as i32;
-                let value = i64::from(word).rem_euclid(i64::from(P));
-                self.push(BaseField::from_u32_unchecked(value as u32).into())?;
             }
             op::EQ => {
                 let mut product = SecureField::one();

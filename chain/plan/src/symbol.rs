@@ -61,8 +61,6 @@ pub enum Node {
     Constant(u32),
     /// What the program is given.
     Input(u32),
-    /// A number of the statement, as an element.
-    Word(Source),
     /// A bit of a number of the statement; such points are looked at only where `eq` is evaluated.
     Bit(Source, u8),
     /// A sum.

@@ -215,8 +215,4 @@ impl Scalar for Symbol {
         let entry = |i: usize| select(table, first.source, [0, 16], last - (len + i) as i32);
         (0..len).map(entry).collect()
     }
-
-    fn top(_: i16, index: usize) -> Self {
-        push(Node::Word(Source::Top(index)))
-    }
 }

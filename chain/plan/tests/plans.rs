@@ -53,16 +53,15 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
         });
         let cut = cut.expect("a plan in segments");
         assert!(cut.program.len() > plan.program.len());
-        let tops: Vec<i16> = output.iter().map(|_| random.next_u64() as i16).collect();
         let inputs = inputs(&plan.shape, || element(&mut random));
         let ends = opened(key, &plan.shape).map(|columns| {
             let coordinates = (0..columns.log_bands()).map(|_| element(&mut random));
             coordinates.collect::<Vec<_>>()
         });
-        let words = plan.words(key, &statement, &tops);
-        let results = calculate(key, &plan.shape, (&statement, &tops), &inputs, &ends);
+        let words = plan.words(key, &statement);
+        let results = calculate(key, &plan.shape, &statement, &inputs, &ends);
         // What is calculated row by row and group by group is what the tables of all coefficients say.
-        let tables = coefficients(key, &plan.shape, (&statement, &tops), &inputs);
+        let tables = coefficients(key, &plan.shape, &statement, &inputs);
         for (i, table) in tables.iter().enumerate() {
             assert_eq!(results.coefficients[i], eval_padded(table, &ends[i]), "{config:?}, {i}");
         }

@@ -1,5 +1,5 @@
-//! Logits and arg max of the generated positions (docs/protocol.md, section 16.8), with the logits of the output tokens in clear. One
-//! row per (output token, vocabulary entry).
+//! Logits and arg max of the generated positions (docs/protocol.md, section 16.8), Part Logits has one
+//! row per (output token, vocabulary entry), part Tops one per output token.
 
 use crate::air::gadgets::Remainder;
 use crate::air::lookups::{Linear, Lookup};
@@ -31,6 +31,8 @@ pub struct Choice;
 impl Part {
     /// (output token, vocabulary entry)
     pub const LOGITS: Self = Self::new(9, "Logits");
+    /// (output token)
+    pub const TOPS: Self = Self::new(12, "Tops");
 }
 
 impl Product {
@@ -45,6 +47,9 @@ impl Rounded {
 
 /// By how much the logit is below that of the output token, less one below its id: at least 0.
 pub const MARGIN: usize = 0;
+
+/// The column of part Tops: the logit of an output token. It is an int16, and not the smallest one.
+pub const TOP: usize = 0;
 
 /// The least shift whose differences are narrow: a logit may be as far as -98,304 without being listed.
 const NARROW: u8 = 6;
@@ -70,9 +75,23 @@ fn columns(limbs: Limbs) -> Air {
     }
 }
 
+/// The column of the output tokens' logits. Each is in `-2^15 .. 2^15` and in `1 - 2^15 ..= 2^15`: with one of the two lookups a prover could
+/// choose `2^15` or `-2^15`, and prove a false arg max with either.
+fn tops() -> Air {
+    let from = |least: i64| Lookup::range16(Linear::column(TOP) + Linear::constant(-least));
+    Air {
+        columns: 1,
+        powers: Vec::new(),
+        lookups: vec![from(-(1 << 15)), from(1 - (1 << 15))],
+    }
+}
+
 impl<K: Scalar> Operator<K> for Choice {
     fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
-        let own = sizes.has_logits().then(|| Rows {
+        if !sizes.has_logits() {
+            return Vec::new();
+        }
+        let logits = Rows {
             part: Part::LOGITS,
             axes: vec![sizes.output(), sizes.padded.vocab],
             extents: vec![(0, sizes.outputs), (1, sizes.config.vocab)],
@@ -83,8 +102,15 @@ impl<K: Scalar> Operator<K> for Choice {
                 along: Along::Second,
                 of: |entry| Some(entry.params.head.at(entry.place[1])),
             }],
-        });
-        own.into_iter().collect()
+        };
+        let tops = Rows {
+            part: Part::TOPS,
+            axes: vec![sizes.output()],
+            extents: vec![(0, sizes.outputs)],
+            air: tops(),
+            shifts: Vec::new(),
+        };
+        vec![logits, tops]
     }
 
     fn products(&self, shape: &Shape) -> Vec<Instance> {
@@ -133,11 +159,10 @@ impl<K: Scalar> Public<'_, K> {
         let plain = real(plain);
         let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.lead(part)), padded(rest, log)]];
         // A logit is TOP less one below the output token, less the margin.
-        let (mut fixed, all) = (K::zero(), K::sum_of(&powered));
-        let tops = self.statistics.tops.iter().enumerate();
+        let (mut ones, all) = (K::zero(), K::sum_of(&powered));
         let ids: Vec<Word> = self.output_ids().collect();
-        for ((below, (o, top)), weight) in K::sums_below(&powered, &ids).zip(tops).zip(&outputs) {
-            fixed += *weight * (all * K::top(*top, o) - below);
+        for (below, weight) in K::sums_below(&powered, &ids).zip(&outputs) {
+            ones += *weight * below;
         }
         let factor = points.kind_weight(MatmulKind::Head);
         let rounding = Rounding {
@@ -148,11 +173,17 @@ impl<K: Scalar> Public<'_, K> {
             narrow: narrow.map(&tensor).unwrap_or_default(),
             factor,
         };
-        let scale = base(remainder.scale());
-        claims.accumulators.value -= factor * scale * fixed;
+        let scaled = factor * base(remainder.scale());
+        claims.accumulators.value += scaled * ones;
+        claims.accumulators.groups.push(Group::new(
+            Part::TOPS,
+            vec![padded(outputs.clone(), self.lead(Part::TOPS))],
+            vec![(TOP, scaled * all)],
+        ));
         self.add(&mut claims.accumulators, &rounding, remainder);
+        self.clipped_tops(claims);
         self.clipped(claims, &rounding, |place, clip| {
-            clip.value() - self.logit_without_margin(place)
+            clip.value() + i64::from(self.is_before_output(place))
         });
 
         let entry = |(o, (id, weight)): (usize, (Word, &K))| {
@@ -175,12 +206,31 @@ impl<K: Scalar> Public<'_, K> {
         ids.map(|(o, (_, id))| Word::new(id as usize, Source::OutputId(o)))
     }
 
-    /// What the logit of an entry would be if its margin were 0.
-    fn logit_without_margin(&self, place: &[usize]) -> i64 {
-        let [output, entry] = place else { return 0 };
-        let id = self.statement.output.get(*output).copied().unwrap_or_default() as usize;
-        let top = self.statistics.tops.get(*output).copied().unwrap_or_default();
-        i64::from(top) - i64::from(*entry < id)
+    /// Whether an entry of the vocabulary stands before the output token.
+    fn is_before_output(&self, place: &[usize]) -> bool {
+        let [output, entry] = place else { return false };
+        *entry < self.statement.output.get(*output).copied().unwrap_or_default() as usize
+    }
+
+    /// The logits of output tokens in the claim on clipped values: that of a clipped logit's output token, with its weight. It stands before
+    /// the claim's own [`Self::clipped`], which goes on to the next weights.
+    fn clipped_tops(&self, claims: &mut Claims<K>) {
+        let axes = self.shape.full_axes(Part::LOGITS);
+        let (mut weights, mut power) = (vec![K::zero(); self.shape.outputs], claims.power);
+        for clip in self.statistics.clips(Rounded::LOGIT) {
+            let output = clip.place(&axes).first().copied();
+            if let Some(weight) = output.and_then(|output| weights.get_mut(output)) {
+                *weight += power;
+            }
+            power *= self.points.clip;
+        }
+        if weights.iter().any(|weight| *weight != K::zero()) {
+            let weights = vec![padded(weights, self.lead(Part::TOPS))];
+            claims
+                .clipped
+                .groups
+                .push(Group::new(Part::TOPS, weights, vec![(TOP, K::one())]));
+        }
     }
 
     /// The last state at the generated positions.

@@ -1,15 +1,12 @@
-//! The last evaluations of the factors of products: a list of the products that a chunk has, and their places in a proof.
+//! The last evaluations of the factors of products: a list of the products that a chunk has.
 
 use stwo::core::fields::qm31::SecureField;
 
 use crate::scalar::Scalar;
 use crate::shape::{Product, Shape};
 
-/// How many products have a place in a proof.
+/// How many products there are: more than a chunk has.
 pub const PLACES: usize = 16;
-
-/// The evaluations as a proof has them, by [`Product::index`]: zeros in the places of products that the chunk does not have.
-pub type Placed<K = SecureField> = [[K; 2]; PLACES];
 
 /// The last evaluations of both factors of every product that a chunk has, in the order of products.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,24 +20,16 @@ impl<K: Scalar> Operands<K> {
         Self { list }
     }
 
-    /// The evaluations that a proof has in the places of the products of a chunk. What it has in other places is not among them:
-    /// whoever reads a proof compares it with [`Self::placed`].
-    pub fn of(shape: &Shape, placed: &Placed<K>) -> Self {
-        let products = shape.products().iter().map(|own| own.product);
-        let products = products.filter(|product| product.exists(shape));
-        let list = products.filter_map(|product| Some((product, *placed.get(product.index())?)));
+    /// The evaluations of the products that a chunk has, in their order. Whoever reads them from a proof checks that there are as many as
+    /// [`Shape::existing`] products.
+    pub fn of(shape: &Shape, values: &[[K; 2]]) -> Self {
+        let list = shape.existing().zip(values.iter().copied());
         Self { list: list.collect() }
     }
 
-    /// The evaluations in the places that a proof has for them.
-    pub fn placed(&self) -> Placed<K> {
-        let mut placed = [[K::zero(); 2]; PLACES];
-        for (product, own) in &self.list {
-            if let Some(place) = placed.get_mut(product.index()) {
-                *place = *own;
-            }
-        }
-        placed
+    /// The evaluations, in the order of products.
+    pub fn values(&self) -> Vec<[K; 2]> {
+        self.list.iter().map(|(_, own)| *own).collect()
     }
 
     /// The evaluations of a product; `None` if the chunk does not have it.

@@ -6,7 +6,7 @@ use crate::rounding::{shift_at, Rounded};
 use crate::shape::Product;
 
 /// Section 4 of the document: the parts in commitment order.
-const PARTS: [Part; 12] = [
+const PARTS: [Part; 13] = [
     Part::STREAM,
     Part::NORMS,
     Part::Q,
@@ -19,6 +19,7 @@ const PARTS: [Part; 12] = [
     Part::LOGITS,
     Part::Q_NORMS,
     Part::K_NORMS,
+    Part::TOPS,
 ];
 
 #[test]
@@ -31,8 +32,9 @@ fn only_what_a_model_does_not_have_is_missing() {
         };
         for chunk in Chunk::partition([1, 1], 2).expect("two chunks") {
             let shape = Shape::of(&config, &chunk, 4);
+            let outputs = [Part::LOGITS, Part::TOPS];
             let missing =
-                |part: &Part| norms.contains(part) && !head_norms || *part == Part::LOGITS && !chunk.is_last();
+                |part: &Part| norms.contains(part) && !head_norms || outputs.contains(part) && !chunk.is_last();
             let expected: Vec<Part> = PARTS.into_iter().filter(|part| !missing(part)).collect();
             assert_eq!(shape.parts(), expected);
             assert!(shape.by_part(Some).into_iter().flatten().eq(expected));
@@ -106,6 +108,8 @@ fn lanes_have_the_columns_of_the_document() {
             let own = (air.committed(), air.lookups.len());
             assert_eq!(own, (columns, lookups), "{part:?}, {limbs:?}");
         }
+        let tops = shape.lane_air(Part::TOPS);
+        assert_eq!((tops.committed(), tops.lookups.len()), (1, 2));
     }
 }
 

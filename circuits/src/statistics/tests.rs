@@ -15,46 +15,7 @@ fn setting() -> (Shape, ModelParams, Statement) {
 
 /// Statistics of zeros for it.
 fn zeros() -> Statistics {
-    Statistics {
-        tops: vec![0; 2],
-        clips: Vec::new(),
-    }
-}
-
-fn check(change: impl FnOnce(&mut Statistics)) -> Result<(), StatisticsError> {
-    let ((shape, params, statement), mut own) = (setting(), zeros());
-    change(&mut own);
-    own.check(&shape, &params, &statement)
-}
-
-/// Every output token has a logit, and only token 0 the smallest one: where all logits are clipped to it, token 0 wins.
-#[test]
-fn the_smallest_logit_is_that_of_token_0_alone() {
-    assert_eq!(check(|s| s.tops = vec![i16::MAX, i16::MIN + 1]), Ok(()));
-    let smallest = check(|s| s.tops[1] = i16::MIN);
-    assert_eq!(smallest, Err(StatisticsError::SmallestTop { index: 1 }));
-    let (shape, params, mut statement) = setting();
-    statement.output[1] = 0;
-    let mut own = zeros();
-    own.tops[1] = i16::MIN;
-    assert_eq!(own.check(&shape, &params, &statement), Ok(()));
-    for got in [0, 1, 3] {
-        let tops = check(|s| s.tops.resize(got, 0));
-        assert_eq!(tops, Err(StatisticsError::Tops { got, expected: 2 }));
-    }
-    // Without a head there are no logits.
-    let headless = Chunk {
-        start: 0,
-        end: 2,
-        of: 3,
-    };
-    let shape = Shape::of(&odd_config(3), &headless, statement.lengths());
-    assert_eq!(
-        zeros().check(&shape, &params, &statement),
-        Err(StatisticsError::Tops { got: 2, expected: 0 })
-    );
-    own.tops.clear();
-    assert_eq!(own.check(&shape, &params, &statement), Ok(()));
+    Statistics { clips: Vec::new() }
 }
 
 /// A clipped value of the shape of [`setting`].
@@ -176,8 +137,7 @@ fn clipped_values_are_of_roundings_that_there_are() {
         of: 3,
     };
     let shape = Shape::of(&odd_config(3), &headless, statement.lengths());
-    let (tops, clips) = (Vec::new(), vec![a, logit]);
-    let own = Statistics { tops, clips };
+    let own = Statistics { clips: vec![a, logit] };
     assert_eq!(own.check(&shape, &params, &statement), misplaced(1));
 }
 

@@ -51,9 +51,9 @@ pub struct Claims<K> {
     pub(crate) accumulators: Sides<K>,
     /// Those of their own: rotations, chosen logits.
     pub(crate) own: Vec<LinearClaim<K>>,
-    clipped: Sides<K>,
+    pub(crate) clipped: Sides<K>,
     /// Weight of the next clipped value.
-    power: K,
+    pub(crate) power: K,
 }
 
 impl<K: Scalar> Claims<K> {

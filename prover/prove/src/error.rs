@@ -21,6 +21,9 @@ pub enum ProveError {
     /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
     #[error("{0}; the model is far from its calibration text on this prompt")]
     Clipped(#[from] StatisticsError),
+    /// All logits of a position are clipped to the smallest int16, so that no largest one can be proved.
+    #[error("all logits of output token {output} (the first one is 0) are the smallest that there are; the model is far from its calibration text on this prompt")]
+    SmallestLogit { output: usize },
     #[error(transparent)]
     Generate(GenerateError),
     #[error(transparent)]

@@ -46,8 +46,7 @@ use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{draw_relations, draw_weight};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_context, absorb_statistics, open_transcript, unit_coefficients, verify_chunk_with, weight_families,
-    ChunkStatement,
+    absorb_statistics, open_transcript, unit_coefficients, verify_chunk_with, weight_families, ChunkStatement,
 };
 
 pub use self::error::ProveError;
@@ -59,7 +58,7 @@ use self::matmul::PrecomputedMatmuls;
 use self::opening::{Codeword, OpeningProverError, ProverClaim};
 use self::stark::{multiplicities, twiddles, Tables};
 use self::stopwatch::Stopwatch;
-use self::trace::{statistics, Source};
+use self::trace::{tops, Source};
 use tessera_model::forward::{ForwardState, Input, Placed, Saturations, Witness};
 use tessera_model::generate::{generate, generate_recorded, GenerateOptions};
 use tessera_model::passes::Traffic;
@@ -349,7 +348,10 @@ impl Run {
             watch.read("forward pass", run.traffic);
         }
 
-        let mut statistics = statistics(&shape, statement, &witness);
+        let tops = tops(&shape, statement, &witness);
+        if let Some(output) = tops.iter().position(|top| *top == i64::from(i16::MIN)) {
+            return Err(ProveError::SmallestLogit { output });
+        }
         let (columns, clips): (Vec<Vec<Column>>, Vec<Vec<Clip>>) = watch.phase("trace", || {
             let of_part = |part| {
                 let source = Source {
@@ -358,7 +360,7 @@ impl Run {
                     statement,
                     input,
                     witness: &witness,
-                    statistics: &statistics,
+                    tops: &tops,
                 };
                 let made = source.columns(part);
                 // The columns of the next part take the place of what was recorded for this one.
@@ -367,7 +369,7 @@ impl Run {
             };
             shape.by_part(of_part).into_iter().unzip()
         });
-        statistics.clips = clips.concat();
+        let statistics = Statistics { clips: clips.concat() };
         statistics.check(&shape, &params, statement)?;
         Ok(Self {
             shape,
@@ -391,8 +393,15 @@ fn unchecked(
     // Commitments before any challenge.
     let params = CommitmentParams::of_activations(shape, &key.weights);
     let suite = key.header.hash_suite;
-    let mut transcript = open_transcript(suite, claim.model, &params, statement, chunk, &claim.ends);
-    absorb_context(claim.context.as_ref(), &mut transcript);
+    let mut transcript = open_transcript(
+        suite,
+        claim.model,
+        &params,
+        statement,
+        chunk,
+        &claim.ends,
+        claim.context.as_ref(),
+    );
     let (relations, trees, forest) = (shape.config.relations(), lookup_trees(shape), Forest::of(shape));
     let columns = &*device.columns(run.columns)?;
     let mut activations = watch.phase("commit activations", || {

@@ -51,9 +51,7 @@ pub fn prove<'a>(
         opened,
         bands: &*bands,
     };
-    let products = public.shape.products().iter().map(|own| own.product);
-    let products = products.filter(|product| product.exists(public.shape));
-    let instances = products.clone().map(|product| {
+    let instances = public.shape.existing().map(|product| {
         Ok(Instance {
             pairs: vec![witness.of(product)?],
             variables: product.variables(public.shape) as usize,
@@ -66,15 +64,14 @@ pub fn prove<'a>(
     );
     let (claim, proved) = sumcheck::prove_sum(device, MATMULS, instances, transcript)?;
     let finals = proved.finals.iter().map(|finals| finals[0]);
-    let operands = products.zip(finals).map(|(product, (a, b))| (product, [a, b]));
-    let operands = Operands::new(operands.collect());
-    let placed = operands.placed();
-    transcript.send(OPERANDS, &placed);
+    let finals: Vec<_> = finals.map(|(a, b)| [a, b]).collect();
+    transcript.send(OPERANDS, finals.as_slice());
+    let operands = Operands::of(public.shape, &finals);
     let band_values = bands.values(suffix(&proved.point, TILE_LOG))?;
     let proof = MatmulProof {
         claim,
         sumcheck: proved.proof,
-        operands: placed,
+        operands: finals,
     };
     let proved = PrecomputedMatmuls {
         proof,

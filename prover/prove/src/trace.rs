@@ -13,7 +13,7 @@ use tessera_circuits::rounding::{pow_column, shift_of};
 use tessera_circuits::semantics::{round_shift, sat16};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
-use tessera_circuits::statistics::{Clip, Statistics};
+use tessera_circuits::statistics::Clip;
 
 use super::column::{Bounds, Column};
 use tessera_model::forward::Witness;
@@ -30,18 +30,16 @@ pub struct Source<'a> {
     /// What enters the chunk; `None` in the first one.
     pub input: Option<&'a Boundary>,
     pub witness: &'a Witness,
-    pub statistics: &'a Statistics,
+    /// As [`tops`] gives them.
+    pub tops: &'a [i64],
 }
 
-/// What a proof of a witness of a chunk has in clear, without clipped values: those are found when the trace is made.
-pub fn statistics(shape: &Shape, statement: &Statement, witness: &Witness) -> Statistics {
+/// The logits of the output tokens; none without head.
+pub fn tops(shape: &Shape, statement: &Statement, witness: &Witness) -> Vec<i64> {
     let vocab = shape.config.vocab;
     let generated = statement.generated().filter(|_| shape.chunk.is_last());
-    let top = |(row, id): (usize, u32)| witness.logits[(row - witness.first_logits) * vocab + id as usize];
-    Statistics {
-        tops: generated.map(top).collect(),
-        clips: Vec::new(),
-    }
+    let top = |(row, id): (usize, u32)| i64::from(witness.logits[(row - witness.first_logits) * vocab + id as usize]);
+    generated.map(top).collect()
 }
 
 pub(crate) fn felt(v: i64) -> u32 {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::model::ModelConfig;
+use tessera_circuits::shape::{Product, Shape};
 use tessera_model::generate::GenerateOptions;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
@@ -30,6 +31,14 @@ pub use tessera_model::sample::{edit, extreme_model, random_model};
 pub use tessera_quantise::in_memory as quantised;
 pub use tessera_samples::*;
 pub use tessera_support::random::{random_ids, SplitMix};
+
+/// Where the operands of a product are in the list of those that a chunk has.
+pub fn place_of(shape: &Shape, product: Product) -> usize {
+    shape
+        .existing()
+        .position(|own| own == product)
+        .expect("a product of the chunk")
+}
 
 /// Processor time that all threads of this process have used so far; 0 where the system does not tell. Other programs do not count, so a
 /// test may have a limit for it.

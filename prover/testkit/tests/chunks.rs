@@ -7,7 +7,6 @@ use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, ChunkError, 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::statement::Statement;
-use tessera_circuits::statistics::StatisticsError;
 use tessera_model::forward::{ForwardState, Input, Witness};
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::{prove, prove_chunk};
@@ -69,16 +68,12 @@ fn refusals(proof: &Proof) -> Vec<(usize, VerifyError)> {
     refusals
 }
 
-/// Asserts that exactly these chunks of an altered honest proof refuse, because their challenges are others, or because they do
-/// not have one logit for each output token.
+/// Asserts that exactly these chunks of an altered honest proof refuse, because their challenges are others.
 fn assert_refused_by(chunks: &[usize], what: &str, alter: impl FnOnce(&mut Proof)) {
     let mut proof = honest().clone();
     alter(&mut proof);
     let refusals = refusals(&reworked(&model().key, proof));
-    let expected = |(_, error): &(usize, VerifyError)| {
-        let tops = matches!(error, VerifyError::Statistics(StatisticsError::Tops { .. }));
-        tops || matches!(error, VerifyError::Gkr(_))
-    };
+    let expected = |(_, error): &(usize, VerifyError)| matches!(error, VerifyError::Gkr(_));
     assert!(refusals.iter().all(expected), "{what}: {refusals:?}");
     assert!(refusals.iter().map(|(i, _)| i).eq(chunks), "{what}: {refusals:?}");
 }

@@ -55,10 +55,7 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
         prompt: vec![0; tokens + 1 - shape.outputs.min(tokens)],
         output: vec![0; shape.outputs],
     };
-    let statistics = Statistics {
-        tops: vec![0; shape.outputs],
-        clips: Vec::new(),
-    };
+    let statistics = Statistics { clips: Vec::new() };
     // Distinct elements: weights are equal only where they always are.
     let element = |i: usize| SecureField::from_u32_unchecked(2 + i as u32, 3, 5, 7);
     let points = Points::new(shape, (0..Points::count(shape)).map(element).collect());
@@ -74,7 +71,10 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
         .map(|i| element((1 << 20) + i))
         .collect();
     let mut claims = public.trace_claims(SecureField::zero());
-    claims.extend(public.operand_claims(&point, &Operands::of(shape, &Default::default())));
+    claims.extend(public.operand_claims(
+        &point,
+        &Operands::of(shape, &vec![Default::default(); shape.existing().count()]),
+    ));
     let relations = Relations::dummy(&shape.config.relations());
     for (t, tree) in trees.iter().enumerate() {
         let leaf = LeafClaim {

@@ -3,7 +3,6 @@
 
 use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{depths, Forest};
 use tessera_plan::average;
@@ -39,8 +38,8 @@ pub(super) fn proof(key: &ModelKey, chunks: &[Chunk], shapes: &[Shape], tokens: 
 
 /// The proof of a chunk.
 fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
-    // Half of the tokens are prompt, and few values are clipped.
-    let said = BASE + 2.0 * LIST + shape.outputs as f64 + DIGEST + 8.0;
+    // Few values are clipped.
+    let said = BASE + LIST + DIGEST + 8.0;
     let forest = Forest::of(shape);
     let logs = forest.logs();
     let groups = depths(&logs).into_iter().map(|depth| {
@@ -49,7 +48,7 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
     });
     let trees = logs.iter().map(|log| (2.0 + 4.0 * f64::from(*log)) * SECURE);
     let sumchecks = SECURE + rounds(shape.product_variables()) + rounds(shape.max_log_rows());
-    let operands = 2.0 * SECURE * PLACES as f64;
+    let operands = LIST + 2.0 * SECURE * shape.existing().count() as f64;
     let weights = CommitmentParams {
         tiles: key.opened(chunk).tiles().len(),
         ..key.weights

@@ -12,10 +12,9 @@ use super::*;
 enum Said {
     Value(K),
     Round([K; 2]),
-    Operands([[K; 2]; 3]),
+    Operands(Vec<[K; 2]>),
     List(Vec<K>),
     Root(Digest),
-    Numbers(Vec<i16>),
     Clips(Vec<Clip>),
     /// With the challenge that answers it.
     Exchange([K; 4]),
@@ -30,10 +29,9 @@ impl Said {
         match self {
             Self::Value(own) => t.send("value", own),
             Self::Round(own) => t.send("round", own),
-            Self::Operands(own) => t.send("operands", own),
+            Self::Operands(own) => t.send("operands", own.as_slice()),
             Self::List(own) => t.send("list", own.as_slice()),
             Self::Root(own) => t.send("root", own),
-            Self::Numbers(own) => t.send("numbers", own.as_slice()),
             Self::Clips(own) => t.send("clips", own.as_slice()),
             Self::Exchange(own) => return Some(EXCHANGE.send(own, t)),
             Self::Work(nonce) => assert!(t.work(NOTHING, *nonce)),
@@ -46,10 +44,9 @@ impl Said {
         let same = match self {
             Self::Value(own) => t.receive("value", Unread::of(own))? == own,
             Self::Round(own) => t.receive("round", Unread::of(own))? == own,
-            Self::Operands(own) => t.receive("operands", Unread::of(own))? == own,
+            Self::Operands(own) => t.receive("operands", Unread::of(own).of_any_length())? == own,
             Self::List(own) => t.receive("list", Unread::of(own).of_any_length())? == own,
             Self::Root(own) => t.receive("root", Unread::of(own))? == own,
-            Self::Numbers(own) => t.receive("numbers", Unread::of(own).of_any_length())? == own,
             Self::Clips(own) => t.receive("clips", Unread::of(own).of_any_length())? == own,
             Self::Exchange(own) => {
                 let (message, challenge) = EXCHANGE.receive(Unread::of(own), t)?;
@@ -65,10 +62,9 @@ impl Said {
         let mut other = self.clone();
         match &mut other {
             Self::Value(own) | Self::Round([_, own]) | Self::Exchange([.., own]) => *own += K::one(),
-            Self::Operands(own) => own[2][1] += K::one(),
+            Self::Operands(own) => own.push([K::default(); 2]),
             Self::List(own) => own.push(K::default()),
             Self::Root(own) => own[31] ^= 1,
-            Self::Numbers(own) => own.push(0),
             Self::Clips(own) => own.iter_mut().for_each(|clip| clip.at ^= 1 << 63),
             Self::Work(nonce) => *nonce ^= 1 << 63,
         }
@@ -93,10 +89,9 @@ fn said() -> impl Strategy<Value = Said> {
     prop_oneof![
         value().prop_map(Said::Value),
         [value(), value()].prop_map(Said::Round),
-        [[value(), value()], [value(), value()], [value(), value()]].prop_map(Said::Operands),
+        vec([value(), value()], 0..5).prop_map(Said::Operands),
         vec(value(), 0..9).prop_map(Said::List),
         any::<Digest>().prop_map(Said::Root),
-        vec(any::<i16>(), 0..9).prop_map(Said::Numbers),
         vec(clip(), 1..5).prop_map(Said::Clips),
         [value(), value(), value(), value()].prop_map(Said::Exchange),
         any::<u64>().prop_map(Said::Work),
@@ -149,7 +144,7 @@ fn a_message_that_is_not_reduced_is_an_error_that_names_it() {
             (Said::Value(bad), "value"),
             (Said::Round([K::one(), bad]), "round"),
             (
-                Said::Operands([[K::one(); 2], [K::one(), bad], [K::one(); 2]]),
+                Said::Operands(vec![[K::one(); 2], [K::one(), bad], [K::one(); 2]]),
                 "operands",
             ),
             (Said::List(vec![K::one(), bad]), "list"),

@@ -1,7 +1,7 @@
 //! All that is said before the opening.
 
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::ops::{Operands, Placed, PLACES};
+use tessera_circuits::ops::Operands;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::trees::{groups, lookup_trees};
@@ -17,9 +17,7 @@ use tessera_verifier::stark::draw_relations;
 use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck::{self, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{
-    absorb_context, linear_variables, open_transcript, sum_of_products, weight_claim, weight_families,
-};
+use tessera_verifier::verify::{linear_variables, open_transcript, sum_of_products, weight_claim, weight_families};
 
 use super::calldata::{Calldata, Reader};
 use super::whole::relation_elements;
@@ -91,7 +89,6 @@ impl Before<'_> {
         data.words("clipped values", clips.iter().flat_map(clip));
         data.put("activations", &own.activations);
         data.put("counts", &own.stark.commitments[1].0);
-        data.words("logits", own.statistics.tops.iter().map(|top| i32::from(*top) as u32));
         data.nonces("work", &[own.lookup_work]);
         for group in &own.lookups {
             data.elements("roots", group.roots.as_flattened());
@@ -121,12 +118,18 @@ impl Before<'_> {
         let clips = data.words(5 * clips)?;
         let (model, whole) = (&self.proof.model, Chunk::whole(self.key.config.layers));
         let ends = Ends::default();
-        let mut t = open_transcript(Suite::Keccak, model, self.params, &statement, &whole, &ends);
-        absorb_context(context.as_ref(), &mut t);
+        let mut t = open_transcript(
+            Suite::Keccak,
+            model,
+            self.params,
+            &statement,
+            &whole,
+            &ends,
+            context.as_ref(),
+        );
         t.send(ACTIVATIONS, &data.digest()?);
         t.root(&self.key.tables_root);
         let counts = data.digest()?;
-        t.words("output logits", &data.words(output)?);
         t.words("clipped values", &clips);
         t.root(&counts);
         Some(t)
@@ -187,14 +190,14 @@ impl Before<'_> {
     fn products(&self, data: &mut Reader<'_>, t: &mut Transcript) -> Option<Products> {
         let variables = self.shape.product_variables() as usize;
         let (claim, proof) = (data.element()?, rounds(data, variables)?);
-        let values = data.elements(2 * PLACES)?;
-        let placed: Placed = values.as_chunks().0.try_into().ok()?;
-        let operands = Operands::of(self.shape, &placed);
+        let values = data.elements(2 * self.shape.existing().count())?;
+        let values: Vec<[K; 2]> = values.as_chunks().0.to_vec();
+        let operands = Operands::of(self.shape, &values);
         let end = sumcheck::verify(MATMULS, claim, variables, Unread::of(&proof), None, t).ok()?;
-        if sum_of_products(self.shape, &operands) != end.value || operands.placed() != placed {
+        if sum_of_products(self.shape, &operands) != end.value {
             return None;
         }
-        t.send(OPERANDS, &placed);
+        t.send(OPERANDS, values.as_slice());
         let families = weight_families(self.shape, t);
         let (_, first) = *families.first()?;
         Some((end.point, first, weight_claim(&operands, &families)))

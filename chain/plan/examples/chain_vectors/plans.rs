@@ -240,7 +240,7 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
     let claims = said.claims(key, claim.chunk);
     let ends = band_ends(&claims, &own.opening, &mut said.transcript.clone());
     for plan in [&whole, &cut] {
-        let words = plan.words(key, &proof.statement, &own.statistics.tops);
+        let words = plan.words(key, &proof.statement);
         let mut given = [in_order(&said.inputs), ends.concat()].concat();
         let count = plan.program.len();
         for (i, segment) in plan.program.iter().enumerate() {

@@ -28,8 +28,7 @@ use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_context, absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim,
-    weight_families,
+    absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
 };
 
 use super::before::Before;
@@ -82,7 +81,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         None,
         &mut t,
     )?;
-    t.send(OPERANDS, &own.matmuls.operands);
+    t.send(OPERANDS, own.matmuls.operands.as_slice());
     let families = weight_families(public.shape, &mut t);
     opening_of(
         key,
@@ -172,8 +171,15 @@ fn beginning(
     activations: &CommitmentParams,
 ) -> Result<Transcript, Failure> {
     let (model, ends) = (&proof.model, Ends::default());
-    let mut t = open_transcript(Suite::Keccak, model, activations, &proof.statement, whole, &ends);
-    absorb_context(proof.context.as_ref(), &mut t);
+    let mut t = open_transcript(
+        Suite::Keccak,
+        model,
+        activations,
+        &proof.statement,
+        whole,
+        &ends,
+        proof.context.as_ref(),
+    );
     t.send(ACTIVATIONS, &own.activations);
     absorb_tables(&key.tables_root, &own.stark, &mut t)?;
     absorb_statistics(&own.statistics, &mut t);

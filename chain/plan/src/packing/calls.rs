@@ -106,7 +106,7 @@ fn context(proof: &Proof) -> Digest {
     proof.context.map_or([0; 32], Into::into)
 }
 
-/// Statement, context, roots, logits, then the messages up to the opening; the value of the linear claims is among them.
+/// Statement, context, roots, then the messages up to the opening; the value of the linear claims is among them.
 fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8> {
     let (statement, mut bytes) = (&proof.statement, Bytes::default());
     bytes.words([statement.prompt.len() as u32, statement.output.len() as u32, 0]);
@@ -114,7 +114,6 @@ fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8>
     bytes.words(statement.prompt.iter().chain(&statement.output).copied());
     bytes.0.extend(own.activations);
     bytes.nodes(own.stark.commitments.get(1..2).unwrap_or_default());
-    bytes.words(own.statistics.tops.iter().map(|top| i32::from(*top) as u32));
     bytes.nonces(&[own.lookup_work]);
     for group in &own.lookups {
         bytes.elements(group.roots.as_flattened());

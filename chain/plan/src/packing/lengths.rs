@@ -2,7 +2,6 @@
 
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
-use tessera_circuits::ops::PLACES;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{depths, Forest};
 use tessera_verifier::policy::{queries, STARK_FOLD_STEP, STARK_LOG_BLOWUP, STARK_LOG_LAST_LAYER};
@@ -60,9 +59,9 @@ pub fn oracle(queries: usize, [known, depth]: [u32; 2], fold: u32) -> usize {
 
 /// Bytes that a sender of a statement of so many token rows sends before the opening.
 pub fn said(shape: &Shape, rows: usize) -> usize {
-    // Two lengths and a zero, the context, prompt and output; both roots, the logits and three proofs of work.
+    // Two lengths and a zero, the context, prompt and output; both roots and three proofs of work.
     let statement = 3 * NUMBER + DIGEST + NUMBER * (rows + 1);
-    let roots = 2 * DIGEST + NUMBER * shape.outputs + 3 * NONCE;
+    let roots = 2 * DIGEST + 3 * NONCE;
     let logs = Forest::of(shape).logs();
     let layers = depths(&logs)
         .into_iter()
@@ -71,7 +70,7 @@ pub fn said(shape: &Shape, rows: usize) -> usize {
     let trees = logs.iter().map(|log| (2 + 4 * *log as usize) * ELEMENT);
     // The claim and the operands of the matrix products, the value of the linear claims.
     let sumchecks = rounds(shape.product_variables()) + rounds(linear_variables(shape) as u32);
-    statement + roots + layers.chain(trees).sum::<usize>() + sumchecks + ELEMENT * (2 + 2 * PLACES)
+    statement + roots + layers.chain(trees).sum::<usize>() + sumchecks + ELEMENT * (2 + 2 * shape.existing().count())
 }
 
 /// The STARK of a model with these relations, with one balance group, as all statements that have plans.

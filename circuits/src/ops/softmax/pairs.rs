@@ -206,10 +206,7 @@ mod tests {
             params: &params,
             statement: &statement,
             ends: Ends::default(),
-            statistics: &Statistics {
-                tops: Vec::new(),
-                clips: Vec::new(),
-            },
+            statistics: &Statistics { clips: Vec::new() },
             points: &points,
         };
         let table = |pairs: Pairs| {

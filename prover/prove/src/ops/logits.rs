@@ -14,7 +14,10 @@ use crate::trace::{build, felt, Accumulator, Clipped, Source};
 
 /// The prover's side of [`tessera_circuits::ops::logits`].
 pub(super) const OPERATOR: Operator = Operator {
-    fills: &[(Part::LOGITS, |source, _| source.logits())],
+    fills: &[
+        (Part::LOGITS, |source, _| source.logits()),
+        (Part::TOPS, |source, _| source.tops()),
+    ],
     makes: &[(Product::HEAD, |own| own.head().map(entries))],
 };
 
@@ -33,7 +36,7 @@ impl Source<'_> {
             let at = (first + o) * vocab + v;
             let acc = Accumulator::of([w.logits_acc_hi[at].into(), w.logits_acc_lo[at].into()]);
             let shift = pows[v].trailing_zeros();
-            let top = i64::from(self.statistics.tops[o]) - i64::from(v < self.statement.output[o] as usize);
+            let top = self.tops[o] - i64::from(v < self.statement.output[o] as usize);
             // A logit that is clipped for being small needs no place in the list as long as its margin fits, which is 0 at
             // the output token.
             let logit = acc.rounded(shift);
@@ -53,6 +56,15 @@ impl Source<'_> {
             row[logits::MARGIN] = felt(top - value.out);
             acc.write(row, remainder, shift, value);
             [value.excess, 0, 0, 0, 0, 0]
+        })
+    }
+}
+
+impl Source<'_> {
+    fn tops(&self) -> (Vec<Column>, Vec<Clip>) {
+        build(self.shape, Part::TOPS, |[o], row| {
+            row[logits::TOP] = felt(self.tops.get(o).copied().unwrap_or_default());
+            [0; 6]
         })
     }
 }

@@ -9,6 +9,7 @@ use tessera_circuits::air::requant;
 use tessera_circuits::claims::{batch, Batch, Tensor};
 use tessera_circuits::model::{Limbs, WeightFormat};
 use tessera_circuits::ops::{ff, logits, norms, softmax, stream};
+use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::wiring::MAX_CLAIMS;
 use tessera_prover::check::{check_row, claim_holds};
@@ -33,6 +34,7 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
         Part::SOFTMAX => of_softmax(case, column, at),
         Part::FF => of_ff(&case.shape, column),
         Part::LOGITS => of_logits(case, column, at),
+        Part::TOPS => vec!["accumulators"],
         Part::Q_NORMS | Part::K_NORMS => of_head_norms(case, part, column, at),
         _ => panic!("what holds the cells of {part:?}?"),
     }
@@ -255,7 +257,7 @@ fn every_cell_is_held_by_its_claims() {
     assert_eq!(seen, names.collect());
 }
 
-/// The claim on clipped values holds their outputs, and nothing else.
+/// The claim on clipped values holds their outputs, the logits that clipped ones are measured from, and nothing else.
 #[test]
 fn clipped_outputs_are_held_by_a_claim_of_their_own() {
     let case = &cases()[3];
@@ -276,6 +278,13 @@ fn clipped_outputs_are_held_by_a_claim_of_their_own() {
             .iter()
             .filter(|c| usize::from(c.part) == part.index());
         let mut places: BTreeSet<(Vec<usize>, u8)> = own.map(|c| (c.place(&axes), c.tensor)).collect();
+        if part == Part::TOPS {
+            // A clipped logit is measured from that of its output token.
+            let logits = case.shape.full_axes(Part::LOGITS);
+            let clips = case.statistics.clips(Rounded::LOGIT);
+            places.extend(clips.map(|c| (vec![c.place(&logits)[0]], 0)));
+            places.retain(|(at, _)| at[0] < case.shape.outputs);
+        }
         kinds.extend(places.iter().map(|(_, tensor)| (part, *tensor)));
         // Every clipped value has one or two columns of its tensor, and no other cell has any weight.
         let mut found = BTreeSet::new();

@@ -209,7 +209,7 @@ fn second(case: &Case, kind: &Kind, rng: &mut SplitMix) -> (usize, BTreeSet<i64>
         let top = match part {
             Part::LOGITS => {
                 let output = case.statement.output[place[0]] as usize;
-                i64::from(case.statistics.tops[place[0]]) - i64::from(place[1] < output)
+                case.top(place[0]) - i64::from(place[1] < output)
             }
             _ => 0,
         };

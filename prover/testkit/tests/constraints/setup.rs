@@ -9,6 +9,7 @@ use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
+use tessera_circuits::ops::logits;
 use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
 use tessera_circuits::statement::{Lengths, Statement};
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -19,7 +20,7 @@ use tessera_model::QuantisedModel;
 use tessera_prover::column::{elements, of_elements};
 use tessera_prover::device::Device;
 use tessera_prover::matmul::{self, PrecomputedMatmuls};
-use tessera_prover::trace::{statistics, Columns, Source};
+use tessera_prover::trace::{tops, Columns, Source};
 use tessera_prover::vectors::Vectors;
 use tessera_testkit::{
     capped_config, extreme_model, normed_config, odd_config, post_normed_config, random_ids, random_model,
@@ -55,6 +56,7 @@ pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
         Part::LOGITS => &[Some((1, 3)), Some((7, 3))],
         Part::Q_NORMS => &[None, Some((0, 3))],
         Part::K_NORMS => &[Some((0, 3)), None],
+        Part::TOPS => &[Some((4, 2))],
         _ => panic!("how is {part:?} cut?"),
     };
     for (cut, own) in cuts.iter_mut().zip(own) {
@@ -248,17 +250,17 @@ impl Case {
             input: enters.as_ref(),
             output: output.as_ref(),
         };
-        let mut statistics = statistics(&shape, &statement, &witness);
+        let tops = tops(&shape, &statement, &witness);
         let source = Source {
             shape: &shape,
             params: &params,
             statement: &statement,
             input: ends.input,
             witness: &witness,
-            statistics: &statistics,
+            tops: &tops,
         };
         let (columns, clips) = trace_of(&source);
-        statistics.clips = clips;
+        let statistics = Statistics { clips };
         statistics
             .check(&shape, &params, &statement)
             .expect("honest statistics");
@@ -298,6 +300,15 @@ impl Case {
         };
         own.claims = own.claims_with(&own.statistics);
         own
+    }
+
+    /// The logit of an output token.
+    pub fn top(&self, output: usize) -> i64 {
+        let value = i64::from(self.columns[Part::TOPS.index()][logits::TOP][output].0);
+        match value < 1 << 30 {
+            true => value,
+            false => value - i64::from(P),
+        }
     }
 
     /// What is public at the random point, with these statistics.
@@ -408,6 +419,7 @@ impl Case {
         match part {
             Part::STREAM | Part::NORMS => at[0] < self.shape.states(),
             Part::LOGITS => at[0] < self.shape.outputs && at[1] < self.shape.config.vocab,
+            Part::TOPS => at[0] < self.shape.outputs,
             Part::SCORES => at[0] < self.shape.config.layers && self.tokens(&at).is_some(),
             _ => at[0] < self.shape.config.layers,
         }

@@ -11,7 +11,7 @@ use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{groups, Forest};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::grind;
-use tessera_testkit::reworked;
+use tessera_testkit::{place_of, reworked};
 use tessera_verifier::gkr::{self, GroupProof, LayerProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
@@ -40,7 +40,7 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
 
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let suite = key.header.hash_suite;
-    let mut transcript = open_transcript(suite, &proof.model, &activations, statement, &chunk, &ends);
+    let mut transcript = open_transcript(suite, &proof.model, &activations, statement, &chunk, &ends, None);
     transcript.send(ACTIVATIONS, &own.activations);
     stark::absorb_tables(&key.tables_root, &own.stark, &mut transcript).expect("the tables of the key");
     absorb_statistics(&own.statistics, &mut transcript);
@@ -79,8 +79,8 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
         &mut transcript,
     )
     .expect("as many rounds");
-    own.matmuls.operands = Default::default();
-    own.matmuls.operands[Product::EMBED.index()][0] = public.embed_operand(&end.point);
+    own.matmuls.operands = vec![Default::default(); shape.existing().count()];
+    own.matmuls.operands[place_of(&shape, Product::EMBED)][0] = public.embed_operand(&end.point);
     own.linear = zeros(linear_variables(&shape));
     reworked(key, proof)
 }

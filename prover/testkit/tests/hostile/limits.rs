@@ -189,7 +189,7 @@ const CLIP: Clip = Clip {
 const PADS: [Pad; 29] = [
     ("prompt", |p| fill(&mut p.statement.prompt, 4)),
     ("output", |p| fill(&mut p.statement.output, 4)),
-    ("output logits", |p| fill(&mut messages(p).statistics.tops, 2)),
+    ("operands", |p| fill(&mut messages(p).matmuls.operands, 32)),
     ("clipped values", |p| {
         messages(p).statistics.clips = vec![CLIP; SIZE / 14]
     }),

@@ -18,7 +18,7 @@ use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, LinearClaim};
 use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG, TILE_LOG};
-use tessera_circuits::ops::{Operands, Placed};
+use tessera_circuits::ops::{Operands, PLACES};
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -32,7 +32,7 @@ use tessera_prover::device::{self, Device};
 use tessera_prover::gkr;
 use tessera_prover::matmul::{self, PrecomputedMatmuls};
 use tessera_prover::stark::{self, commit, entry_sums, twiddles, ProverChannel};
-use tessera_prover::trace::{statistics, Columns, Source};
+use tessera_prover::trace::{tops, Columns, Source};
 use tessera_prover::vectors::Vectors;
 use tessera_prover::{claims, grind, ProverModel};
 use tessera_verifier::gkr::sums;
@@ -118,7 +118,17 @@ fn free_matmuls(
     let (bands, traffic) = bands.expect("bands");
     let band_values = bands.values(suffix(&point, TILE_LOG)).expect("bands");
     // The weights are honest.
-    let mut operands: Placed = Default::default();
+    // By number, those that the chunk does not have included.
+    let mut operands = [[K::zero(); 2]; PLACES];
+    let listed = |operands: &[[K; 2]; PLACES]| {
+        Operands::new(
+            public
+                .shape
+                .existing()
+                .map(|own| (own, operands[own.index()]))
+                .collect(),
+        )
+    };
     for product in public.shape.weighted() {
         let families = [(product, K::one())];
         let gamma = public.band_coefficients(&point, &families, opened.bands(), opened.log_band());
@@ -138,7 +148,7 @@ fn free_matmuls(
     operands[embed][0] = public.embed_operand(&point);
     let scale = |product: Product| instance_scale(variables, product.variables(public.shape) as usize);
     if free == Rounds::Embedding {
-        for claim in &public.operand_claims(&point, &Operands::of(public.shape, &operands)) {
+        for claim in &public.operand_claims(&point, &listed(&operands)) {
             let (product, side) = match claim.name {
                 "normed state" => (norms.next().expect("an instance"), 0),
                 other => operand_of(other),
@@ -157,15 +167,20 @@ fn free_matmuls(
         Rounds::Embedding => operands[embed][1] = rest * scale(Product::EMBED).inverse(),
         _ => operands[norm.index()][0] = rest * (scale(norm) * operands[norm.index()][1]).inverse(),
     }
-    t.send(OPERANDS, &operands);
+    let own = listed(&operands);
+    // An embedding that the chunk does not have is told, too.
+    let told = public.shape.products().iter().map(|own| own.product);
+    let told = told.filter(|own| own.exists(public.shape) || (free == Rounds::Embedding && *own == Product::EMBED));
+    let told: Vec<[K; 2]> = told.map(|own| operands[own.index()]).collect();
+    t.send(OPERANDS, told.as_slice());
     let proof = MatmulProof {
         claim,
         sumcheck,
-        operands,
+        operands: told,
     };
     PrecomputedMatmuls {
         proof,
-        operands: Operands::of(public.shape, &operands),
+        operands: own,
         point,
         band_values,
         traffic,
@@ -211,7 +226,7 @@ fn altered_matmuls(
     for round in &sumcheck.rounds {
         rounds_of(MATMULS).send(round, transcript);
     }
-    transcript.send(OPERANDS, operands);
+    transcript.send(OPERANDS, operands.as_slice());
     proved
 }
 
@@ -342,20 +357,20 @@ impl<'a> Proved<'a> {
         let (config, params) = hooks
             .source
             .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
-        let mut statistics = statistics(&shape, statement, witness);
-        (hooks.made)(&mut statistics);
+        let mut tops = tops(&shape, statement, witness);
+        (hooks.made)(&mut tops);
         let source = Source {
             shape: &Shape::with_limbs(config, shape.limbs, &chunk, statement.lengths()),
             params: &chunk.params(params),
             statement,
             input: hooks.input.or(ends.input),
             witness,
-            statistics: &statistics,
+            tops: &tops,
         };
         let columns = shape.by_part(|part| source.columns(part)).into_iter();
         let columns = columns.map(|(columns, clips)| (elements(&columns), clips));
         let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
-        statistics.clips = clips.concat();
+        let mut statistics = Statistics { clips: clips.concat() };
         (hooks.columns)(&shape, &mut columns);
         (hooks.statistics)(&mut statistics);
         Self {
@@ -489,6 +504,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         statement,
         claim.chunk,
         &claim.ends,
+        None,
     );
     heard.send(ACTIVATIONS, &root);
     let [tables_root, counts_root] = [0, 1].map(|tree| scheme.trees[tree].commitment.root().0);

@@ -112,7 +112,7 @@ fn limbs_are_those_of_the_key() {
         };
         assert_rejected!(
             scene.attempt(&hooks),
-            VerifyError::Matmuls | VerifyError::Gkr(_) | VerifyError::Opening(_)
+            VerifyError::Products { .. } | VerifyError::Matmuls | VerifyError::Gkr(_) | VerifyError::Opening(_)
         );
     }
 }

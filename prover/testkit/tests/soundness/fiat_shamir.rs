@@ -22,7 +22,7 @@ use tessera_circuits::ops::stream;
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::trace::Columns;
-use tessera_testkit::reworked;
+use tessera_testkit::{place_of, reworked};
 use tessera_verifier::labels::CLAIMED_SUM;
 use tessera_verifier::opening::{CommitmentName, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -73,14 +73,14 @@ fn operands_are_not_chosen_after_their_weights() {
     let family = |product| frozen.families.iter().find(|(own, _)| *own == product);
     let [phi, psi] = places.map(|p| family(p).expect("weights").1);
     let operands = &mut messages_mut(&mut forged).matmuls.operands;
-    let [[a, b], [c, d]] = places.map(|p| operands[p.index()]);
+    let [[a, b], [c, d]] = places.map(|p| operands[place_of(&frozen.shape, p)]);
     // The claims on the two trace operands follow each other: their sum in the batch stays.
     let (da, dc) = (K::one(), -frozen.claims.inverse());
     // The claim on the weights stays, and so does the sum of the products.
     let ratio = phi * psi.inverse();
     let db = -(att * da * b + mlp * dc * d) * (att * (a + da) - mlp * (c + dc) * ratio).inverse();
-    operands[places[0].index()] = [a + da, b + db];
-    operands[places[1].index()] = [c + dc, d - db * ratio];
+    operands[place_of(&frozen.shape, places[0])] = [a + da, b + db];
+    operands[place_of(&frozen.shape, places[1])] = [c + dc, d - db * ratio];
     assert_eq!(frozen.accept(key, &proof, &forged), Ok(()));
     let result = verify(key, &reworked(key, forged)).map(|_| ());
     assert_rejected!(

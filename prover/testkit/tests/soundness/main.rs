@@ -36,7 +36,7 @@ use tessera_model::weights::PackedWeights;
 use tessera_model::QuantisedModel;
 use tessera_prover::check::check;
 use tessera_prover::column::elements;
-use tessera_prover::trace::{statistics, Columns, Source};
+use tessera_prover::trace::{tops, Columns, Source};
 use tessera_testkit::{banded_config, edit, odd_config, random_ids, random_model, rework, reworked, TestModel};
 use tessera_verifier::opening::{CommitmentName, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -209,19 +209,19 @@ impl Scene {
     /// The honest trace of the witness and its statistics.
     pub fn trace(&self) -> (Vec<Columns>, Statistics) {
         let (shape, params) = (self.shape(), self.chunk.params(&self.model.key.params));
-        let mut statistics = statistics(&shape, &self.statement, &self.witness);
+        let tops = tops(&shape, &self.statement, &self.witness);
         let source = Source {
             shape: &shape,
             params: &params,
             statement: &self.statement,
             input: self.input.as_ref(),
             witness: &self.witness,
-            statistics: &statistics,
+            tops: &tops,
         };
         let columns = shape.by_part(|part| source.columns(part)).into_iter();
         let columns = columns.map(|(columns, clips)| (elements(&columns), clips));
         let (columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
-        statistics.clips = clips.concat();
+        let statistics = Statistics { clips: clips.concat() };
         (columns, statistics)
     }
 

@@ -11,7 +11,6 @@ use tessera_circuits::ops::stream;
 use tessera_circuits::semantics::requantise;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::StatementError;
-use tessera_circuits::statistics::StatisticsError;
 use tessera_model::tiles::{tile_bytes, TileSource};
 use tessera_model::weights::PackedWeights;
 use tessera_model::QuantisedModel;
@@ -378,20 +377,8 @@ fn an_honest_proof_proves_nothing_else() {
         let token = p.statement.prompt.pop().expect("a prompt");
         p.statement.output.insert(0, token);
     };
-    let tops = |got| move |e: &VerifyError| matches!(e, VerifyError::Statistics(StatisticsError::Tops { got: g, .. }) if *g == got);
-    assert_rejected!(reuse(&moved), ref e if tops(4)(e));
-    let shorter = |p: &mut Proof| p.statement.output.truncate(3);
-    assert_rejected!(reuse(&shorter), ref e if tops(4)(e));
-    // With as many logits as tokens, the sizes may be others, or all challenges are.
-    let moved = |p: &mut Proof| {
-        moved(p);
-        p.chunks[0].statistics.tops.insert(0, 7);
-    };
     assert_rejected!(reuse(&moved), VerifyError::Gkr(_) | VerifyError::Stark(_));
-    let shorter = |p: &mut Proof| {
-        shorter(p);
-        p.chunks[0].statistics.tops.truncate(3);
-    };
+    let shorter = |p: &mut Proof| p.statement.output.truncate(3);
     assert_rejected!(reuse(&shorter), VerifyError::Gkr(_) | VerifyError::Stark(_));
     let empty = |p: &mut Proof| p.statement.output.clear();
     assert_rejected!(reuse(&empty), VerifyError::Statement(StatementError::EmptyOutput));
@@ -445,8 +432,8 @@ fn nothing_may_be_left_out() {
         VerifyError::Opening(OpeningError::OpenedValues { got: 0, .. })
     );
     assert_rejected!(
-        without(&|p| p.statistics.tops.clear()),
-        VerifyError::Statistics(StatisticsError::Tops { got: 0, .. })
+        without(&|p| p.matmuls.operands.clear()),
+        VerifyError::Products { got: 0, .. }
     );
     assert_rejected!(
         without(&|p| p.stark.0.commitments.0.clear()),

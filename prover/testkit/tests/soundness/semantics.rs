@@ -360,14 +360,13 @@ fn the_residual_is_kept() {
     zero.streams[3].x.fill(0);
     let columns = |shape: &Shape, all: &mut [Columns]| {
         // The last state's rows from a witness whose state before is zero; everything else stays.
-        let (_, statistics) = scene.trace();
         let source = Source {
             shape,
             params: &scene.model.key.params,
             statement: &scene.statement,
             input: None,
             witness: &zero,
-            statistics: &statistics,
+            tops: &[],
         };
         let forged = elements(&source.columns(Part::STREAM).0);
         let rows = row(shape, Part::STREAM, &[4, 0, 0])..row(shape, Part::STREAM, &[5, 0, 0]);

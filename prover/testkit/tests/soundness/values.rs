@@ -5,19 +5,19 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{base, requant};
-use tessera_circuits::model::{Limbs, MatmulKind, MatrixId, WeightFormat};
+use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, MatrixId, WeightFormat};
 use tessera_circuits::ops::norms::bound_limbs;
 use tessera_circuits::ops::{ff, logits, stream};
+use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::norm_of;
-use tessera_circuits::statistics::StatisticsError;
 use tessera_prover::ops::NormRow;
-use tessera_prover::trace::Columns;
+use tessera_prover::trace::{tops, Columns};
 use tessera_testkit::{edit, odd_config, random_model};
-use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
-use crate::{assert_claims_violated, assert_rejected, Caught, Scene};
+use crate::semantics::one_token_of;
+use crate::{assert_claims_violated, Caught, Scene};
 
 /// What the attention output is rounded with.
 pub const REST: Remainder = requant::remainder(Limbs::Two);
@@ -384,6 +384,11 @@ fn margin<'a>(all: &'a mut [Columns], shape: &Shape, output: usize, id: usize) -
     &mut all[Part::LOGITS.index()][logits::MARGIN][at]
 }
 
+/// The cell of the logit of an output token.
+fn logit<'a>(all: &'a mut [Columns], shape: &Shape, output: usize) -> &'a mut BaseField {
+    &mut all[Part::TOPS.index()][logits::TOP][row(shape, Part::TOPS, &[output])]
+}
+
 /// The last generated position among the outputs and the rows, the claimed token and the real one of a false output.
 fn argmax(scene: &Scene) -> (usize, usize, usize, usize) {
     let (at, claimed) = scene.statement.generated().last().expect("an output");
@@ -420,7 +425,7 @@ fn another_token_is_not_the_best() {
     let raised = i64::from(value(real)) + 1 - top;
     for raise in [raised, raised + 5000] {
         let above = Hooks {
-            made: &|s| s.tops[output] += raise as i16,
+            made: &|tops| tops[output] += raise,
             ..HONEST
         };
         scene.assert_caught(Caught::Claim("chosen logits"), &above);
@@ -435,9 +440,12 @@ fn another_token_is_not_the_best() {
         };
         scene.assert_caught(Caught::Claim("accumulators"), &none);
     }
-    // The top is said to be larger than that of the trace.
+    // The better logits are not lower, but the top is larger than the one that they are measured from.
+    let columns = |shape: &Shape, all: &mut [Columns]| {
+        columns(shape, all);
+        *logit(all, shape, output) += base(raised);
+    };
     let told = Hooks {
-        statistics: &|s| s.tops[output] += raised as i16,
         columns: &columns,
         ..HONEST
     };
@@ -448,39 +456,85 @@ fn another_token_is_not_the_best() {
 #[test]
 fn tops_are_those_of_their_position() {
     let scene = Scene::honest();
-    let (_, statistics) = scene.trace();
-    let tops = &statistics.tops;
+    let tops = tops(&scene.shape(), &scene.statement, &scene.witness);
     let (low, high) = (0..tops.len())
         .flat_map(|a| (0..tops.len()).map(move |b| (a, b)))
         .find(|(a, b)| tops[*a] < tops[*b])
         .expect("two tops");
     let raised = tops[high];
     let hooks = Hooks {
-        made: &|s| s.tops[low] = raised,
+        made: &|tops| tops[low] = raised,
         ..HONEST
     };
     scene.assert_caught(Caught::Claim("chosen logits"), &hooks);
     // Exchanged, the lower one is below a logit of its row, too.
     let exchanged = Hooks {
-        made: &|s| s.tops.swap(low, high),
+        made: &|tops| tops.swap(low, high),
         ..HONEST
     };
     assert_claims_violated(scene.attempt(&exchanged));
 }
 
-/// A token other than the first has no claim to the smallest logit there is: others that are clipped to it have the same.
+/// The logit of an output token is an int16, and not the smallest one: two tokens whose logits are 32,767 and 32,768 tie, as the second
+/// one is clipped. The first one is the output. Where 32,768 could be written, the second one would be: both margins would be 0.
 #[test]
-fn no_token_but_the_first_has_the_smallest_logit() {
-    let scene = Scene::honest();
-    assert!(scene.statement.output.iter().all(|id| *id != 0));
+fn no_output_token_has_a_logit_beyond_int16() {
+    let mut plain = random_model(odd_config(), WeightFormat::Int16, 7);
+    plain.params.biases.clear();
+    let scene = one_token_of(plain);
+    let (hidden, params) = (scene.model.key.config.hidden, &scene.model.key.params);
+    let last = scene.witness.streams.last().expect("a state");
+    let row_of = scene.statement.prompt.len() - 1;
+    let state: Vec<i64> = last.y[row_of * hidden..][..hidden]
+        .iter()
+        .map(|y| (*y).into())
+        .collect();
+    let (most, shift) = (i64::from(params.max_weight(MatmulKind::Head)), 2);
+    // The weights with which a logit has a value: the largest coordinates first.
+    let weights = |logit: i64| {
+        let mut order: Vec<usize> = (0..hidden).filter(|i| state[*i] != 0).collect();
+        order.sort_by_key(|i| -state[*i].abs());
+        let (mut rest, mut row) = (logit << (8 + shift), vec![0i16; hidden]);
+        for i in order {
+            let weight = (rest / state[i]).clamp(-most, most);
+            rest -= weight * state[i];
+            row[i] = weight as i16;
+        }
+        assert!(rest.abs() < 1 << (7 + shift), "{rest} is left of {logit}");
+        row
+    };
+    let (first, second) = (100, 200);
+    let mut model = scene.model.quantised.clone();
+    edit(&mut model, MatrixId::HEAD, |head| {
+        head.fill(0);
+        for (id, logit) in [(first, 32_767), (second, 32_768)] {
+            head[id * hidden..][..hidden].copy_from_slice(&weights(logit));
+        }
+    });
+    model.params.head = ChannelShift(vec![shift as u8]);
+    let mut scene = one_token_of(model);
+    assert_eq!(scene.statement.output, [first as u32]);
+    scene.attempt(&HONEST).expect("the first one wins");
+    let (_, statistics) = scene.trace();
+    let listed: Vec<_> = statistics
+        .clips(Rounded::LOGIT)
+        .map(|clip| (clip.at % 512, clip.excess))
+        .collect();
+    assert_eq!(listed, [(second as u64, 1)]);
+
+    scene.statement.output = vec![second as u32];
+    // With its clipped logit the margin of the first one is -1.
+    scene.assert_caught(Caught::Lookup, &HONEST);
     let hooks = Hooks {
-        statistics: &|s| s.tops[2] = i16::MIN,
+        made: &|tops| tops[0] = 32_768,
+        columns: &|shape: &Shape, all: &mut [Columns]| {
+            for id in [first, second] {
+                assert_eq!(*margin(all, shape, 0, id), BaseField::zero());
+            }
+        },
         ..HONEST
     };
-    assert_rejected!(
-        scene.attempt(&hooks),
-        VerifyError::Statistics(StatisticsError::SmallestTop { index: 2 })
-    );
+    scene.assert_caught(Caught::Lookup, &hooks);
 }
 
 /// On a tie the lower token is the output: the higher one is not.

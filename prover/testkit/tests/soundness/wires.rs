@@ -64,14 +64,13 @@ fn rotations_are_those_of_the_position() {
         }
     }
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let (_, statistics) = scene.trace();
         let source = Source {
             shape,
             params: &scene.model.key.params,
             statement: &scene.statement,
             input: None,
             witness: &moved,
-            statistics: &statistics,
+            tops: &[],
         };
         for part in [Part::Q, Part::K] {
             let others = elements(&source.columns(part).0);
@@ -156,7 +155,7 @@ fn padded_entries_of_the_vocabulary_do_not_win() {
     };
     let hooks = Hooks {
         columns: &columns,
-        made: &|s| s.tops[0] = 0,
+        made: &|tops| tops[0] = 0,
         ..HONEST
     };
     scene.assert_caught(Caught::Claim("chosen logits"), &hooks);

@@ -7,7 +7,7 @@ use stwo::core::poly::line::LinePoly;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::Product;
 use tessera_circuits::statement::StatementError;
-use tessera_testkit::reworked;
+use tessera_testkit::{place_of, reworked};
 use tessera_verifier::gkr::{self, GkrError};
 use tessera_verifier::opening::parts::{parts_of_mut, ProofParts};
 use tessera_verifier::policy::STARK_LOG_LAST_LAYER;
@@ -36,10 +36,11 @@ fn compensated_operands_are_rejected() {
     };
     let operands = &mut tampered.chunks[0].matmuls.operands;
     let (embed, other) = (Product::EMBED, Product::FF);
-    operands[embed.index()][0] += SecureField::one();
-    let gained = scale(embed) * operands[embed.index()][1];
-    let per_unit = scale(other) * operands[other.index()][1];
-    operands[other.index()][0] -= gained * per_unit.inverse();
+    let place = |product| place_of(&shape, product);
+    operands[place(embed)][0] += SecureField::one();
+    let gained = scale(embed) * operands[place(embed)][1];
+    let per_unit = scale(other) * operands[place(other)][1];
+    operands[place(other)][0] -= gained * per_unit.inverse();
     let result = answer(key, &tampered);
     assert!(matches!(result, Err(VerifyError::Embedding)), "{result:?}");
 }

@@ -104,7 +104,7 @@ fn every_change_has_its_error_under_keccak() {
 
 fn check_every_change([Honest { key, proof, bytes }, _]: &[Honest; 2]) {
     assert_eq!(encode(proof), *bytes, "the encoding without checks is the encoding");
-    let rows = manifest::rows(key, proof);
+    let rows = manifest::rows(proof);
     let mut tree = Tree::new(proof);
 
     let (places, missing) = assign(&tree, &rows);
@@ -166,7 +166,7 @@ fn assign(tree: &Tree, rows: &[Row]) -> (Vec<Vec<Node>>, Vec<String>) {
 /// A field of the proof that the manifest forgets is reported, whatever the type of the field.
 #[test]
 fn a_field_without_a_row_is_found() {
-    let [Honest { key, proof, .. }, _] = honest();
+    let [Honest { proof, .. }, _] = honest();
     let tree = Tree::new(proof);
     for (field, expected) in [
         ("model", &["Change of model"][..]),
@@ -202,7 +202,7 @@ fn a_field_without_a_row_is_found() {
             &["Change of chunks[0].stark.commitments[1]"],
         ),
     ] {
-        let mut rows = manifest::rows(key, proof);
+        let mut rows = manifest::rows(proof);
         rows.retain(|row| row.places.0 != field);
         let (_, missing) = assign(&tree, &rows);
         assert_eq!(missing, expected);

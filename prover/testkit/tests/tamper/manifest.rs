@@ -1,13 +1,11 @@
 //! The tamper manifest: for every place in a proof and everything that can be done to it, the error.
 
 use stwo::core::fields::m31::P;
-use tessera_circuits::chunk::{BoundaryError, Chunk, ChunkError};
-use tessera_circuits::shape::Shape;
+use tessera_circuits::chunk::{BoundaryError, ChunkError};
 use tessera_circuits::statement::StatementError;
 use tessera_circuits::statistics::StatisticsError;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::gkr::{GkrError, GroupProof};
-use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK, POINTS_WORK, SUM_WORK};
 use tessera_verifier::opening::parts::{parts_of, ProofParts};
 use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
@@ -89,7 +87,7 @@ fn lengths(places: &str, name: impl Into<String>) -> [Row; 3] {
 /// What has a wrong length according to an error, what it has and what it should have.
 fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
     let (what, got, expected) = match error {
-        VerifyError::Statistics(StatisticsError::Tops { got, expected }) => ("tops".to_owned(), got, expected),
+        VerifyError::Products { got, expected } => ("products".to_owned(), got, expected),
         VerifyError::Boundaries(BoundaryError::Length { index, got, expected }) => {
             (format!("boundary {index}"), got, expected)
         }
@@ -159,14 +157,11 @@ const OODS: &str = "The composition polynomial OODS value does not match the tra
     (DEEP-ALI failure).";
 
 /// All rows; where two of them match, the first one counts.
-pub fn rows(key: &ModelKey, proof: &Proof) -> Vec<Row> {
+pub fn rows(proof: &Proof) -> Vec<Row> {
     let mut rows = statement();
     rows.extend(chain(proof.boundaries.len()));
-    let layers = proof.chunks.iter().map(|c| c.layers as usize);
-    let chunks = Chunk::partition(layers, key.config.layers).expect("an honest partition");
-    for (i, (chunk, own)) in chunks.iter().zip(&proof.chunks).enumerate() {
-        let shape = key.shape(chunk, proof.statement.lengths());
-        rows.extend(of_chunk(own, &shape).into_iter().map(|mut row| {
+    for (i, own) in proof.chunks.iter().enumerate() {
+        rows.extend(of_chunk(own).into_iter().map(|mut row| {
             row.places.0 = format!("chunks[{i}].{}", row.places.0);
             row
         }));
@@ -175,11 +170,10 @@ pub fn rows(key: &ModelKey, proof: &Proof) -> Vec<Row> {
 }
 
 /// The rows of the proof of a chunk.
-fn of_chunk(proof: &ChunkProof, shape: &Shape) -> Vec<Row> {
-    let mut rows = logits(shape);
-    rows.extend(clips(proof));
+fn of_chunk(proof: &ChunkProof) -> Vec<Row> {
+    let mut rows = clips(proof);
     rows.extend(lookups(&proof.lookups));
-    rows.extend(sumchecks(shape));
+    rows.extend(sumchecks());
     // The root of the activations is absorbed before the first challenge.
     rows.push(row!(Change "activations" => VerifyError::Gkr(GkrError::Layer { .. })));
     rows.extend(nonce("lookup_work", LOOKUP_WORK.label, |e| {
@@ -238,16 +232,6 @@ fn chain(boundaries: usize) -> Vec<Row> {
     rows
 }
 
-/// The logits of the output tokens, of the chunk that has them.
-fn logits(shape: &Shape) -> Vec<Row> {
-    if !shape.chunk.is_last() {
-        return Vec::new();
-    }
-    let mut rows = vec![row!(Change "statistics.tops[*]" => VerifyError::Gkr(GkrError::Layer { .. }))];
-    rows.extend(lengths("statistics.tops", "tops"));
-    rows
-}
-
 /// Clipped values, of a chunk that has some: a list of another order or range is none, and any other list draws other points.
 fn clips(proof: &ChunkProof) -> Vec<Row> {
     if proof.statistics.clips.is_empty() {
@@ -288,21 +272,15 @@ fn lookups(groups: &[GroupProof]) -> Vec<Row> {
     rows
 }
 
-fn sumchecks(shape: &Shape) -> Vec<Row> {
-    let operands = "matmuls.operands";
+fn sumchecks() -> Vec<Row> {
     let mut rows = vec![
         row!(Change "matmuls.claim" => VerifyError::Matmuls),
-        match shape.chunk.is_first() {
-            true => row!(Change operands => VerifyError::Matmuls),
-            // The product of the embedding is zero, as is its first operand; so is the second one, by the weights claim.
-            false => {
-                row!(Change operands => VerifyError::Matmuls | VerifyError::Embedding | VerifyError::Opening(OpeningError::BandClaim { .. }))
-            }
-        },
+        row!(Change "matmuls.operands[*]" => VerifyError::Matmuls),
         row!(Change "matmuls.sumcheck.rounds[*]" => VerifyError::Matmuls),
         // What the rounds end in is claimed of the activations; both openings have the challenges that follow from the rounds.
         row!(Change "linear.rounds[*]" => VerifyError::Opening(OpeningError::BandClaim { .. })),
     ];
+    rows.extend(lengths("matmuls.operands", "products"));
     rows.extend(lengths("matmuls.sumcheck.rounds", "sumcheck: matmuls"));
     rows.extend(lengths("linear.rounds", "sumcheck: claims"));
     rows
@@ -535,7 +513,7 @@ fn fields() -> Vec<Row> {
         "lookups[*].layers[*].rounds[*]",
         "lookups[*].layers[*].children[*]",
         "matmuls.claim",
-        "matmuls.operands",
+        "matmuls.operands[*]",
         "matmuls.sumcheck.rounds[*]",
         "linear.rounds[*]",
         "claimed_sum",

@@ -6,7 +6,6 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::LimbSet;
-use tessera_circuits::ops::Placed;
 use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
@@ -110,8 +109,9 @@ pub struct Hooks<'a> {
     pub hide_tables: bool,
     /// Alters the multiplicities of the lookup tables.
     pub multiplicities: &'a dyn Fn(&mut Columns),
-    /// Alters what the trace is made from, but for the clipped values, which it does not list yet.
-    pub made: &'a dyn Fn(&mut Statistics),
+    /// Alters the logits of output tokens that the trace is made from.
+    pub made: &'a dyn Fn(&mut Vec<i64>),
+    /// Alters the clipped values that the trace lists.
     pub statistics: &'a dyn Fn(&mut Statistics),
     /// Alters the challenges of the lookups, as if they were known.
     pub relations: &'a dyn Fn(&mut Relations),
@@ -125,7 +125,7 @@ pub struct Hooks<'a> {
     pub tiles: Option<&'a dyn TileSource>,
     pub matmuls: Rounds,
     /// Alters the operands that the matmuls end in, before they are absorbed.
-    pub operands: &'a dyn Fn(&mut Placed),
+    pub operands: &'a dyn Fn(&mut Vec<[K; 2]>),
     pub linear: Rounds,
     /// Sees which linear claims do not hold of the trace.
     pub broken_claims: &'a dyn Fn(BrokenClaims<'_>),
@@ -152,7 +152,7 @@ pub struct Hooks<'a> {
 
 /// No cheating.
 pub const HONEST: Hooks<'static> = Hooks {
-    transcript: &|m, a, s, c, e| open_transcript(Suite::Blake2s, m, a, s, c, e),
+    transcript: &|m, a, s, c, e| open_transcript(Suite::Blake2s, m, a, s, c, e, None),
     pcs: None,
     source: None,
     proved: None,

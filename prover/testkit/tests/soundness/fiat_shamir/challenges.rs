@@ -13,6 +13,7 @@ use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{lookup_trees, Forest, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
+use tessera_testkit::place_of;
 use tessera_verifier::gkr::{self, between, GroupProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
@@ -82,6 +83,7 @@ impl Challenges {
             &proof.statement,
             &whole,
             &ends,
+            None,
         );
         t.send(ACTIVATIONS, &own.activations);
         absorb_tables(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
@@ -125,7 +127,7 @@ impl Challenges {
         );
         challenges.products = end.expect("as many rounds as variables").point;
         drawn.extend(&challenges.products);
-        t.send(OPERANDS, &matmuls.operands);
+        t.send(OPERANDS, matmuls.operands.as_slice());
         challenges.families = weight_families(&challenges.shape, &mut t);
         challenges.claims = t.challenge(CLAIMS);
         drawn.extend([challenges.families[0].1, challenges.claims]);
@@ -225,7 +227,7 @@ impl Challenges {
         });
         ensure(end == sum, "matmuls")?;
         ensure(
-            own.matmuls.operands[Product::EMBED.index()][0] == public.embed_operand(&self.products),
+            own.matmuls.operands[place_of(&self.shape, Product::EMBED)][0] == public.embed_operand(&self.products),
             "embedding",
         )?;
         // The openings prove the values of the honest proof, and are the same as there.

@@ -46,6 +46,7 @@ impl Domain {
         transcript.words("chunk", &[0, self.layers, self.layers]);
         transcript.words("chunk input", &[]);
         transcript.words("chunk output", &[]);
+        transcript.bytes("context", &[0; 32]);
         transcript
     }
 
@@ -58,6 +59,7 @@ impl Domain {
         channel.mix_u32s(&model.map(|c| u32::from_le_bytes(*c)).collect::<Vec<_>>());
         channel.mix_u32s(&self.prompt);
         channel.mix_u32s(&self.output);
+        channel.mix_u32s(&[0; 8]);
         transcript
     }
 }
