@@ -63,9 +63,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 16,
-            Self::ProofInContext => 17,
-            Self::Chunk => 13,
+            Self::Proof => 18,
+            Self::ProofInContext => 19,
+            Self::Chunk => 14,
             Self::Key => 9,
         }
     }
