@@ -4,9 +4,11 @@
 //! sumcheck, the verifier evaluates the `W` itself.
 
 mod lazy;
+mod said;
 mod values;
 
 use std::collections::BTreeMap;
+use std::ops::{Add, Mul};
 
 use stwo::core::fields::qm31::SecureField;
 
@@ -16,6 +18,7 @@ use crate::shape::{Cut, Part, Shape};
 
 use self::lazy::Products;
 pub use self::lazy::{Factor, Lazy, Residual, Scaled};
+pub use self::said::{Heard, Said};
 pub use self::values::Values;
 
 /// Weights along one axis.
@@ -366,7 +369,7 @@ fn cut_term<K: Scalar>((mut tensor, own): Term<K>, axes: &[u32], cut: Cut, step:
     }
 }
 
-/// `sum over groups of <W, sum of coefficient * column> = value`. Made by [`crate::wiring`] alone and
+/// `sum over groups of <W, sum of coefficient * column> = value + said`. Made by [`crate::wiring`] alone and
 /// consumed by [`batch`].
 #[must_use = "a claim that is not batched is not proved"]
 #[derive(Debug)]
@@ -375,11 +378,46 @@ pub struct LinearClaim<K = SecureField> {
     pub name: &'static str,
     /// What is summed, part by part.
     pub groups: Vec<Group<K>>,
-    /// The claimed sum.
+    /// The claimed sum, less what the prover says of it: public.
     pub value: K,
+    /// What the prover says of the claimed sum, if anything.
+    pub said: Option<Said>,
 }
 
 impl<K: Scalar> LinearClaim<K> {
+    /// A claim of value zero.
+    pub fn of(name: &'static str, groups: Vec<Group<K>>) -> Self {
+        Self {
+            name,
+            groups,
+            value: K::zero(),
+            said: None,
+        }
+    }
+
+    /// The same groups, with a public value.
+    pub fn of_value(self, value: K) -> Self {
+        Self { value, ..self }
+    }
+
+    /// The same groups, whose value is the public one and what the prover says.
+    pub fn and(self, said: Said) -> Self {
+        Self {
+            said: Some(said),
+            ..self
+        }
+    }
+
+    /// The same claim with the whole sum as its value.
+    pub fn settled(self, heard: &Heard<K>) -> Self {
+        let said = self.said.and_then(|said| heard.get(said));
+        Self {
+            value: self.value + said.unwrap_or_default(),
+            said: None,
+            ..self
+        }
+    }
+
     /// The same claim on the columns of all lanes of each part. Groups are made as if a part had one lane that is as
     /// long as its axes.
     pub fn in_lanes(self, shape: &Shape) -> Self {
@@ -388,16 +426,25 @@ impl<K: Scalar> LinearClaim<K> {
     }
 }
 
-/// All claims as one: `sum over groups = value`, groups with equal weights merged.
+/// All claims as one: `sum over groups = total`, groups with equal weights merged.
 #[derive(Debug)]
 pub struct Batch<K = SecureField> {
     /// What is summed, part by part.
     pub groups: Vec<Group<K>>,
-    /// The claimed sum.
+    /// The claimed sum, less what the prover says of it: public.
     pub value: K,
+    /// What the prover says of the claimed sum, each with its weight.
+    pub said: Vec<(K, Said)>,
 }
 
 impl<K: Scalar> Batch<K> {
+    /// The claimed sum.
+    pub fn total<V: Clone + From<K> + Add<Output = V> + Mul<K, Output = V>>(&self, heard: &Heard<V>) -> V {
+        let said = self.said.iter();
+        let said = said.filter_map(|(weight, said)| Some(heard.get(*said)? * *weight));
+        said.fold(V::from(self.value), |sum, own| sum + own)
+    }
+
     /// Columns of a part that carry a claim, ascending.
     pub fn columns(&self, part: Part) -> Vec<usize> {
         let mut columns: Vec<usize> = self
@@ -464,9 +511,11 @@ pub fn batch<K: Scalar>(claims: Vec<LinearClaim<K>>, challenge: K) -> Batch<K> {
     // Groups that may be alike: there are thousands, and weights are long.
     let mut known: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     let mut value = K::zero();
+    let mut said = Vec::new();
     let mut power = K::one();
     for claim in claims {
         value += power * claim.value;
+        said.extend(claim.said.map(|said| (power, said)));
         for mut group in claim.groups {
             for (_, coefficient) in &mut group.columns {
                 *coefficient *= power;
@@ -485,5 +534,5 @@ pub fn batch<K: Scalar>(claims: Vec<LinearClaim<K>>, challenge: K) -> Batch<K> {
         }
         power *= challenge;
     }
-    Batch { groups, value }
+    Batch { groups, value, said }
 }

@@ -107,9 +107,9 @@ impl Sizes {
 
 impl<K: Scalar> Public<'_, K> {
     /// All claims that are fixed before the product sumcheck: accumulators at the random point, batched, whose value is the claim
-    /// `product` of that sumcheck (sections 5, 7 and 8.1); other roundings and clipped values; and what is claimed across rows.
-    pub fn trace_claims(&self, product: K) -> Vec<LinearClaim<K>> {
-        let mut rounded = Claims::new(product + self.biases());
+    /// of that sumcheck (sections 5, 7 and 8.1); other roundings and clipped values; and what is claimed across rows.
+    pub fn trace_claims(&self) -> Vec<LinearClaim<K>> {
+        let mut rounded = Claims::new(self.biases());
         let operators = operators();
         operators
             .iter()
@@ -119,13 +119,11 @@ impl<K: Scalar> Public<'_, K> {
         claims.map(|claim| claim.in_lanes(self.shape)).collect()
     }
 
-    /// Claims on the trace operands that the product sumcheck ends with, in the order of the products. `operands` are the claimed
-    /// final evaluations; `point` is the sumcheck's.
-    pub fn operand_claims(&self, point: &[K], operands: &Operands<K>) -> Vec<LinearClaim<K>> {
+    /// Claims on the trace operands that the product sumcheck ends with, in the order of the products; `point` is where it ends.
+    pub fn operand_claims(&self, point: &[K]) -> Vec<LinearClaim<K>> {
         let finals = Finals {
             shape: self.shape,
             point,
-            operands,
         };
         let operators = operators().into_iter();
         let mut claims: Vec<_> = operators

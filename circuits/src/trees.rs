@@ -10,7 +10,7 @@ use stwo::core::fields::qm31::SecureField;
 
 use crate::air::lookups::{Linear, Lookup, Relation};
 use crate::air::Relations;
-use crate::claims::{Group, LinearClaim, Weight};
+use crate::claims::{Group, LinearClaim, Said, Weight};
 use crate::mle::{index_eq, less_than_eval};
 use crate::rounding::Powers;
 use crate::scalar::Scalar;
@@ -70,32 +70,37 @@ impl LookupTree {
     }
 
     /// The claim on the columns that a claim on the leaves comes down to. `None` if it is false whatever the columns are: the
-    /// numerators are not one.
-    pub fn claim(&self, powers: &Powers<'_>, relations: &Relations, leaf: &LeafClaim) -> Option<LinearClaim> {
-        let claim = self.columns_claim(powers, |relation| relations.challenges(relation), leaf);
+    /// numerators are not one. `tree` is the number of this tree.
+    pub fn claim(
+        &self,
+        powers: &Powers<'_>,
+        relations: &Relations,
+        tree: usize,
+        leaf: &LeafClaim,
+    ) -> Option<LinearClaim> {
+        let claim = self.columns_claim(powers, |relation| relations.challenges(relation), tree, &leaf.point);
         (leaf.numerator == SecureField::one()).then_some(claim)
     }
 
-    /// The same, of numerators that are one.
+    /// The same, of numerators that are one at a point.
     pub fn columns_claim<K: Scalar>(
         &self,
         powers: &Powers<'_>,
         challenges: impl Fn(Relation) -> [K; 2],
-        leaf: &LeafClaim<K>,
+        tree: usize,
+        point: &[K],
     ) -> LinearClaim<K> {
         let mut claim = Claim {
             powers,
-            point: &leaf.point,
+            point,
             // Denominators of padding are one.
-            value: leaf.denominator - K::one() + less_than_eval(self.leaves(), &leaf.point),
+            value: less_than_eval(self.leaves(), point) - K::one(),
             parts: BTreeMap::new(),
             tables: BTreeMap::new(),
         };
         let mut start = 0usize;
         for plane in &self.planes {
-            let (prefix, _) = leaf
-                .point
-                .split_at(leaf.point.len().saturating_sub(plane.log_rows as usize));
+            let (prefix, _) = point.split_at(point.len().saturating_sub(plane.log_rows as usize));
             let mut weight = index_eq(start >> plane.log_rows, prefix);
             start += 1 << plane.log_rows;
             let [z, alpha] = challenges(plane.lookup.relation);
@@ -105,7 +110,7 @@ impl LookupTree {
                 weight *= alpha;
             }
         }
-        claim.finish()
+        claim.finish().and(Said::Denominator(tree))
     }
 }
 
@@ -151,11 +156,8 @@ impl<K: Scalar> Claim<'_, K> {
             });
             Group::new(part, weights.collect(), columns.into_iter().collect())
         };
-        LinearClaim {
-            name: "lookups",
-            groups: self.parts.into_iter().map(group).collect(),
-            value: self.value,
-        }
+        let groups = self.parts.into_iter().map(group).collect();
+        LinearClaim::of("lookups", groups).of_value(self.value)
     }
 }
 

@@ -77,7 +77,8 @@ pub enum GkrError {
 
 /// Numerator and denominator of a layer at `t` between both children.
 pub fn between<V: Received>([n0, d0, n1, d1]: [V; 4], t: K) -> [V; 2] {
-    [n0 + (n1 - n0) * t, d0 + (d1 - d0) * t]
+    let at = |a: V, b: V| a.clone() + (b - a) * t;
+    [at(n0, n1), at(d0, d1)]
 }
 
 /// Numerator, and `lambda` times the denominator, of the sum of both children: products of what is received.
@@ -93,7 +94,7 @@ pub fn root_fraction([sum, denominator]: [K; 2]) -> [K; 2] {
 /// What `(1 - x) q(0) + x q(1) = claim` leaves of a round at its challenge `c`: `q(c)`, of a message of `q(0)` and the leading
 /// coefficient. `inverse` is that of `x`, the coordinate of the round in the point of its layer.
 fn round_value<V: Received>(claim: V, [q0, leading]: Round<V>, inverse: K, c: K) -> V {
-    let slope = (claim - q0) * inverse - leading;
+    let slope = (claim - q0.clone()) * inverse - leading.clone();
     q0 + (slope + leading * c) * c
 }
 
@@ -224,9 +225,9 @@ mod tests {
             let [a, b, c, d] = [0, 1, 2, 3].map(|i| Masked::new(values[i], masks[i]));
             let [v, w, x, y] = values;
             let [inverse, r] = challenges;
-            let end = round_value(a, [b, c], inverse, r);
+            let end = round_value(a.clone(), [b.clone(), c.clone()], inverse, r);
             prop_assert_eq!(end.value(), round_value(v, [w, x], inverse, r));
-            prop_assert_eq!(between([a, b, c, d], r).map(Masked::value), between([v, w, x, y], r));
+            prop_assert_eq!(between([a, b, c, d], r).map(|own| own.value()), between([v, w, x, y], r));
         }
     }
 

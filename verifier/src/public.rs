@@ -1,10 +1,9 @@
 //! What is public in a proof: what a verifier calculates from challenges and the statement before the opening.
 
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::claims::Batch;
+use tessera_circuits::claims::{Batch, Heard};
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::MIN_ROWS_LOG;
-use tessera_circuits::ops::Operands;
 use tessera_circuits::scalar::Scalar;
 use tessera_circuits::shape::{Product, Shape};
 use tessera_circuits::wiring::suffix;
@@ -16,16 +15,14 @@ use crate::sumcheck::instance_factor;
 pub struct Inputs<K = SecureField> {
     /// `z` and `alpha` of every relation.
     pub relations: Vec<[K; 2]>,
-    /// Of every tree of lookups the point of its leaves, and the denominators there.
-    pub leaves: Vec<(Vec<K>, K)>,
+    /// Of every tree of lookups the point of its leaves.
+    pub leaves: Vec<Vec<K>>,
     /// The random point with its scalars.
     pub points: Vec<K>,
-    /// The claim of the sumcheck of the products.
-    pub accumulators: K,
-    /// Where it ends.
+    /// Where the sumcheck of the products ends.
     pub products: Vec<K>,
-    /// The operands there.
-    pub operands: Operands<K>,
+    /// What the prover says of accumulators, operands and lookups.
+    pub heard: Heard<K>,
     /// The challenge of the claim on the weights.
     pub family: K,
     /// The challenge of the linear claims.

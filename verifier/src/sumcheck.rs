@@ -28,7 +28,7 @@ const HALF: BaseField = BaseField::from_u32_unchecked(1 << 30);
 /// each other. So a verifier can run on values under a mask, too. Where a product of two is needed, a function that is named after it
 /// has it: [`crate::verify::sum_of_products`], [`crate::gkr::sum_of_children`] and [`crate::gkr::root_fraction`].
 pub trait Received:
-    Copy + Add<Output = Self> + Sub<Output = Self> + Mul<SecureField, Output = Self> + Mul<BaseField, Output = Self>
+    Clone + Add<Output = Self> + Sub<Output = Self> + Mul<SecureField, Output = Self> + Mul<BaseField, Output = Self>
 {
 }
 
@@ -147,9 +147,9 @@ pub const fn rounds_of(label: &'static str) -> Exchange {
 
 /// `s(r)` of the polynomial of degree 2 with `s(0)`, `s(2)` as given and `s(0) + s(1) = claim`.
 pub fn round_value<V: Received>(claim: V, [s0, s2]: Round<V>, r: SecureField) -> V {
-    let s1 = claim - s0;
-    let slope = s1 - s0;
-    let second = (s2 - s1 - slope) * HALF;
+    let s1 = claim - s0.clone();
+    let slope = s1.clone() - s0.clone();
+    let second = (s2 - s1 - slope.clone()) * HALF;
     s0 + (slope + second * (r - BaseField::from_u32_unchecked(1))) * r
 }
 
@@ -226,7 +226,7 @@ pub(crate) mod tests {
     }
 
     /// A value under a mask: what is shown, and the mask in it. Two of them have no product.
-    #[derive(Clone, Copy, Debug)]
+    #[derive(Clone, Debug)]
     pub struct Masked {
         shown: SecureField,
         mask: SecureField,
@@ -238,7 +238,7 @@ pub(crate) mod tests {
             Self { shown, mask }
         }
 
-        pub fn value(self) -> SecureField {
+        pub fn value(&self) -> SecureField {
             self.shown - self.mask
         }
     }

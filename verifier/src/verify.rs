@@ -3,7 +3,7 @@
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
-use tessera_circuits::claims::{batch, LinearClaim};
+use tessera_circuits::claims::{batch, Heard, LinearClaim};
 use tessera_circuits::model::{ModelConfig, MIN_ROWS_LOG};
 use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
@@ -275,7 +275,7 @@ impl Conversation {
             columns,
             point: &self.outputs.band_point,
             gamma: &self.outputs.bands,
-            value: weight_claim(&self.inputs.operands, &self.families),
+            value: weight_claim(&self.inputs.heard.operands, &self.families),
         };
         let activations = Claim {
             commitment: Commitment {
@@ -358,22 +358,28 @@ fn conversation(
     let (products, family) = (matmuls.point, transcript.challenge(FAMILIES));
 
     // Linear claims.
-    let mut claims = public.trace_claims(matmuls.claim);
-    claims.extend(public.operand_claims(&products, &matmuls.operands));
+    let mut claims = public.trace_claims();
+    claims.extend(public.operand_claims(&products));
     claims.extend(lookup_claims);
     let chi = transcript.challenge(CLAIMS);
     let batch = batch(claims, chi);
+    let heard = Heard {
+        accumulators: matmuls.claim,
+        operands: matmuls.operands,
+        denominators: leaves.iter().map(|leaf| leaf.denominator).collect(),
+    };
+    let value = batch.total(&heard);
     let variables = linear_variables(&shape);
     let (linear, nonce) = (proof.part(|p| &p.linear), proof.part(|p| &p.linear_work));
     let last = Some((CLAIMS_WORK, nonce));
-    let end = sumcheck::verify(CLAIMS, batch.value, variables, linear, last, &mut transcript)?;
+    let end = sumcheck::verify(CLAIMS, value, variables, linear, last, &mut transcript)?;
 
     let columns = key.opened(claim.chunk);
     let families = families_of(&shape, family);
     Ok(Conversation {
         outputs: Outputs {
             embedding: matmuls.embedding,
-            value: batch.value,
+            value,
             bands: public.band_coefficients(&products, &families, columns.bands(), columns.log_band()),
             units: unit_coefficients(&shape, &batch, &end.point),
             band_point: public.local_point(&products, columns.log_band()),
@@ -381,11 +387,10 @@ fn conversation(
         },
         inputs: Inputs {
             relations: relations.drawn.iter().map(|own| own.elements()).collect(),
-            leaves: leaves.into_iter().map(|leaf| (leaf.point, leaf.denominator)).collect(),
+            leaves: leaves.into_iter().map(|leaf| leaf.point).collect(),
             points: coordinates,
-            accumulators: matmuls.claim,
             products,
-            operands: matmuls.operands,
+            heard,
             family,
             chi,
             linear: end.point,
@@ -444,7 +449,7 @@ fn lookup_claims(
 ) -> Result<Vec<LinearClaim>, VerifyError> {
     let mut claims = Vec::with_capacity(trees.len());
     for (tree, (own, leaf)) in trees.iter().zip(leaves).enumerate() {
-        let own = own.claim(powers, relations, leaf);
+        let own = own.claim(powers, relations, tree, leaf);
         claims.push(own.ok_or(VerifyError::Numerators { tree })?);
     }
     Ok(claims)

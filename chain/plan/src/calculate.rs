@@ -4,7 +4,7 @@
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::claims::{batch, Batch, Heard};
 use tessera_circuits::mle::{eq_table, Corners};
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::ops::Operands;
@@ -13,7 +13,7 @@ use tessera_circuits::scalar::Scalar;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::trees::{lookup_trees, LeafClaim};
+use tessera_circuits::trees::lookup_trees;
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
@@ -22,15 +22,27 @@ use tessera_verifier::sumcheck::instance_factor;
 
 /// The inputs of a shape: `next` gives one after the other.
 pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K> {
+    let relations = (shape.config.relations().iter()).map(|_| [next(), next()]).collect();
+    let trees = lookup_trees(shape);
+    let leaves = trees.iter().map(|tree| {
+        let point: Vec<K> = (0..tree.log_leaves()).map(|_| next()).collect();
+        (point, next())
+    });
+    let (leaves, denominators) = leaves.unzip();
+    let points = (0..Points::count(shape)).map(|_| next()).collect();
+    let accumulators = next();
+    let products = (0..shape.product_variables()).map(|_| next()).collect();
+    let operands = Operands::new(shape.existing().map(|product| (product, [next(), next()])).collect());
     Inputs {
-        relations: (shape.config.relations().iter()).map(|_| [next(), next()]).collect(),
-        leaves: (lookup_trees(shape).iter())
-            .map(|tree| ((0..tree.log_leaves()).map(|_| next()).collect(), next()))
-            .collect(),
-        points: (0..Points::count(shape)).map(|_| next()).collect(),
-        accumulators: next(),
-        products: (0..shape.product_variables()).map(|_| next()).collect(),
-        operands: Operands::new(shape.existing().map(|product| (product, [next(), next()])).collect()),
+        relations,
+        leaves,
+        points,
+        products,
+        heard: Heard {
+            accumulators,
+            operands,
+            denominators,
+        },
         family: next(),
         chi: next(),
         linear: (0..linear_variables(shape)).map(|_| next()).collect(),
@@ -39,11 +51,10 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
 
 /// Inputs one after the other, in the order in which [`inputs`] asks for them.
 pub fn in_order<K: Scalar>(inputs: &Inputs<K>) -> Vec<K> {
-    let operands = inputs.operands.values();
-    let leaves = inputs
-        .leaves
-        .iter()
-        .flat_map(|(point, value)| point.iter().chain([value]));
+    let heard = &inputs.heard;
+    let operands = heard.operands.values();
+    let leaves = inputs.leaves.iter().zip(&heard.denominators);
+    let leaves = leaves.flat_map(|(point, value)| point.iter().chain([value]));
     let front = inputs
         .relations
         .as_flattened()
@@ -51,7 +62,7 @@ pub fn in_order<K: Scalar>(inputs: &Inputs<K>) -> Vec<K> {
         .chain(leaves)
         .chain(&inputs.points);
     let products = front
-        .chain([&inputs.accumulators])
+        .chain([&heard.accumulators])
         .chain(&inputs.products)
         .chain(operands.as_flattened());
     products
@@ -124,7 +135,7 @@ pub fn calculate<K: Scalar>(
     let (families, matrices) = (families_of(shape, inputs.family), (columns.bands(), columns.log_band()));
     with_claims(key, shape, statement, inputs, |public, batch| Results {
         embedding: public.embed_operand(&inputs.products),
-        value: batch.value,
+        value: batch.total(&inputs.heard),
         coefficients: [
             public.band_extension(&inputs.products, &families, matrices, bands),
             unit_extension(shape, batch, &inputs.linear, units),
@@ -162,8 +173,8 @@ fn with_claims<K: Scalar, T>(
         statistics: &statistics,
         points: &points,
     };
-    let mut claims = public.trace_claims(inputs.accumulators);
-    claims.extend(public.operand_claims(&inputs.products, &inputs.operands));
+    let mut claims = public.trace_claims();
+    claims.extend(public.operand_claims(&inputs.products));
     let powers: Powers<'_> = public.powers();
     let relations = shape.config.relations();
     let challenges = |relation: Relation| {
@@ -172,13 +183,9 @@ fn with_claims<K: Scalar, T>(
         let [z, alpha] = own.map_or([K::zero(); 2], |(_, own)| *own);
         [z, if relation.values() == 1 { K::zero() } else { alpha }]
     };
-    for (tree, (point, denominator)) in lookup_trees(shape).iter().zip(&inputs.leaves) {
-        let leaf = LeafClaim {
-            point: point.clone(),
-            numerator: K::one(),
-            denominator: *denominator,
-        };
-        claims.push(tree.columns_claim(&powers, challenges, &leaf));
+    let trees = lookup_trees(shape);
+    for (number, (tree, point)) in trees.iter().zip(&inputs.leaves).enumerate() {
+        claims.push(tree.columns_claim(&powers, challenges, number, point));
     }
     then(&public, &batch(claims, inputs.chi))
 }

@@ -77,8 +77,8 @@ impl<K: Scalar> Operator<K> for Attention {
     }
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        let mut claims = finals.claims(Product::ATT, |at, [operand, _]| [public.attention_operand(at, operand)]);
-        claims.extend(finals.claims(Product::VALUE, |at, operands| public.value_operands(at, operands)));
+        let mut claims = finals.claims(Product::ATT, |at| [public.attention_operand(at)]);
+        claims.extend(finals.claims(Product::VALUE, |at| public.value_operands(at)));
         claims
     }
 }
@@ -106,16 +106,16 @@ impl<K: Scalar> Public<'_, K> {
         self.accumulated(claims, &rounding, requant::BOUNDED);
     }
 
-    fn attention_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {
+    fn attention_operand(&self, at: &[K]) -> LinearClaim<K> {
         let (lead, rest) = at.split_at(self.lead(Part::ATT) as usize);
         let (head, index) = rest.split_at(self.shape.padded.heads as usize);
         let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, self.points.limb)];
         let weights = vec![eq(lead), eq(&self.points.token), eq(head), eq(index)];
-        claim("attention output", Part::ATT, weights, columns, operand)
+        claim("attention output", Part::ATT, weights, columns)
     }
 
     /// Probabilities and values.
-    fn value_operands(&self, at: &[K], [probability, value]: [K; 2]) -> [LinearClaim<K>; 2] {
+    fn value_operands(&self, at: &[K]) -> [LinearClaim<K>; 2] {
         let (p, points) = (&self.shape.padded, self.points);
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, key) = rest.split_at(p.heads as usize);
@@ -138,8 +138,8 @@ impl<K: Scalar> Public<'_, K> {
         let limbs = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * points.limb)];
         let columns = vec![(P, K::one())];
         [
-            claim("probabilities", Part::SCORES, probabilities, columns, probability),
-            claim("values", Part::V, values, limbs, value),
+            claim("probabilities", Part::SCORES, probabilities, columns),
+            claim("values", Part::V, values, limbs),
         ]
     }
 }

@@ -218,8 +218,8 @@ impl<K: Scalar> Operator<K> for Mlp {
     }
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        let mut claims = finals.claims(Product::FF, |at, [operand, _]| [public.mlp_operand(at, operand)]);
-        claims.extend(finals.claims(Product::ACT, |at, operands| public.act_operands(at, operands)));
+        let mut claims = finals.claims(Product::FF, |at| [public.mlp_operand(at)]);
+        claims.extend(finals.claims(Product::ACT, |at| public.act_operands(at)));
         claims
     }
 }
@@ -275,16 +275,16 @@ impl<K: Scalar> Public<'_, K> {
         self.accumulated(claims, &rounding, PRODUCT);
     }
 
-    fn mlp_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {
+    fn mlp_operand(&self, at: &[K]) -> LinearClaim<K> {
         let (lead, rest) = at.split_at(self.lead(Part::FF) as usize);
         let [high, low] = self.shape.ff().product();
         let columns = vec![(high, K::one()), (low, self.points.limb)];
         let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
-        claim("mlp product", Part::FF, weights, columns, operand)
+        claim("mlp product", Part::FF, weights, columns)
     }
 
     /// SiLU of the gate times up projection: the first factor is a table of products, entry by entry.
-    fn act_operands(&self, at: &[K], [gate, up]: [K; 2]) -> [LinearClaim<K>; 2] {
+    fn act_operands(&self, at: &[K]) -> [LinearClaim<K>; 2] {
         let points = self.points;
         let (layer, rest) = at.split_at(self.lead(Part::FF) as usize);
         let (token, feature) = rest.split_at(self.shape.token as usize);
@@ -297,8 +297,8 @@ impl<K: Scalar> Public<'_, K> {
         let weight = points.act_weight();
         let ups = vec![eq(layer), eq(token), eq(feature)];
         [
-            claim("gates", Part::FF, gates, vec![(SILU, weight)], gate),
-            claim("up projections", Part::FF, ups, vec![(UP, K::one())], up),
+            claim("gates", Part::FF, gates, vec![(SILU, weight)]),
+            claim("up projections", Part::FF, ups, vec![(UP, K::one())]),
         ]
     }
 }

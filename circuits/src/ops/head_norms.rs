@@ -113,8 +113,8 @@ impl<K: Scalar> Operator<K> for HeadNorms {
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
         let own = public.normed_heads(self.0);
         let [square, root] = products(self.0);
-        let mut claims = finals.claims(square, |at, operands| public.head_squares(&own, at, operands));
-        claims.extend(finals.claims(root, |at, operands| public.head_roots(&own, at, operands)));
+        let mut claims = finals.claims(square, |at| public.head_squares(&own, at));
+        claims.extend(finals.claims(root, |at| public.head_roots(&own, at)));
         claims
     }
 }
@@ -245,7 +245,7 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// Heads times themselves: the first factor is a table of products, entry by entry.
-    fn head_squares(&self, own: &NormedHeads<'_, K>, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
+    fn head_squares(&self, own: &NormedHeads<'_, K>, at: &[K]) -> [LinearClaim<K>; 2] {
         let (points, part) = (self.points, own.part);
         let (layer, rest) = at.split_at(self.lead(part) as usize);
         let (token, rest) = rest.split_at(self.shape.token as usize);
@@ -266,13 +266,13 @@ impl<K: Scalar> Public<'_, K> {
         let weight = own.weights.square;
         let limbs = |weight: K| self.head_limbs(part, halves, [weight, weight * points.limb]);
         [
-            claim("weighted heads", part, weighted, limbs(weight), first),
-            claim("heads", part, plain, limbs(K::one()), second),
+            claim("weighted heads", part, weighted, limbs(weight)),
+            claim("heads", part, plain, limbs(K::one())),
         ]
     }
 
     /// What the rows of norms of heads multiply, as those of states: the first factor is a table of products, entry by entry.
-    fn head_roots(&self, own: &NormedHeads<'_, K>, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
+    fn head_roots(&self, own: &NormedHeads<'_, K>, at: &[K]) -> [LinearClaim<K>; 2] {
         let (points, part) = (self.points, own.norms);
         let (layer, rest) = at.split_at(self.lead(part) as usize);
         let (token, rest) = rest.split_at(self.shape.token as usize);
@@ -291,15 +291,14 @@ impl<K: Scalar> Public<'_, K> {
         let heads = vec![self.real_layers(own.part, &layers), eq(token), real, eq(own.index)];
         let values = self.head_limbs(own.part, own.halves, [factors.values * felt::<K>(256), factors.values]);
         [
-            claim("reciprocal roots of heads", part, weighted, factors.first, first),
-            LinearClaim {
-                name: "heads, sums of squares and roots",
-                groups: vec![
+            claim("reciprocal roots of heads", part, weighted, factors.first),
+            LinearClaim::of(
+                "heads, sums of squares and roots",
+                vec![
                     Group::new(part, rows, factors.second),
                     Group::new(own.part, heads, values),
                 ],
-                value: second,
-            },
+            ),
         ]
     }
 }

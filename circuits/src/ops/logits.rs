@@ -132,7 +132,7 @@ impl<K: Scalar> Operator<K> for Choice {
     }
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        finals.claims(Product::HEAD, |at, [operand, _]| [public.head_operand(at, operand)])
+        finals.claims(Product::HEAD, |at| [public.head_operand(at)])
     }
 }
 
@@ -193,11 +193,10 @@ impl<K: Scalar> Public<'_, K> {
             ]
         };
         let chosen = self.output_ids().zip(&outputs).enumerate().map(entry);
-        claims.own.push(LinearClaim {
-            name: "chosen logits",
-            groups: vec![Group::new_sum(part, chosen.collect(), vec![(MARGIN, K::one())])],
-            value: K::zero(),
-        });
+        claims.own.push(LinearClaim::of(
+            "chosen logits",
+            vec![Group::new_sum(part, chosen.collect(), vec![(MARGIN, K::one())])],
+        ));
     }
 
     /// The generated tokens.
@@ -234,12 +233,12 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// The last state at the generated positions.
-    fn head_operand(&self, at: &[K], operand: K) -> LinearClaim<K> {
+    fn head_operand(&self, at: &[K]) -> LinearClaim<K> {
         let shape = self.shape;
         let last = Weight::Sparse(self.lead(Part::STREAM), vec![(shape.states() - 1, K::one())]);
         let weights = vec![last, Weight::dense(self.generated_rows()), eq(at)];
         let columns = self.normed_columns(shape.limbs.head);
-        claim("generated positions", Part::STREAM, weights, columns, operand)
+        claim("generated positions", Part::STREAM, weights, columns)
     }
 
     /// Weights of the token rows of the last state in the product of the head: of the generated positions.

@@ -234,12 +234,12 @@ impl<K: Scalar> Operator<K> for Norm {
     /// Both claims on what the projections read come first.
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
         let read = [(Product::NORM, Limbs::One), (Product::NORM_LIMBS, Limbs::Two)];
-        let read = read.into_iter().flat_map(|(product, limbs)| {
-            finals.claims(product, |at, [operand, _]| [public.normed_operand(limbs, at, operand)])
-        });
+        let read = read
+            .into_iter()
+            .flat_map(|(product, limbs)| finals.claims(product, |at| [public.normed_operand(limbs, at)]));
         read.map(|(_, claim)| (Product::NORM, claim))
-            .chain(finals.claims(Product::SQUARE, |at, operands| public.square_operands(at, operands)))
-            .chain(finals.claims(Product::ROOT, |at, operands| public.root_operands(at, operands)))
+            .chain(finals.claims(Product::SQUARE, |at| public.square_operands(at)))
+            .chain(finals.claims(Product::ROOT, |at| public.root_operands(at)))
             .collect()
     }
 }
@@ -471,20 +471,14 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// What the projections read.
-    fn normed_operand(&self, limbs: Limbs, at: &[K], operand: K) -> LinearClaim<K> {
+    fn normed_operand(&self, limbs: Limbs, at: &[K]) -> LinearClaim<K> {
         let (lead, rest) = at.split_at(self.lead(Part::STREAM) as usize);
         let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
-        claim(
-            "normed state",
-            Part::STREAM,
-            weights,
-            self.normed_columns(limbs),
-            operand,
-        )
+        claim("normed state", Part::STREAM, weights, self.normed_columns(limbs))
     }
 
     /// The stream times itself: the first factor is a table of products, entry by entry.
-    fn square_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
+    fn square_operands(&self, at: &[K]) -> [LinearClaim<K>; 2] {
         let (points, part) = (self.points, Part::STREAM);
         let (state, rest) = at.split_at(self.lead(part) as usize);
         let (token, feature) = rest.split_at(self.shape.token as usize);
@@ -515,18 +509,17 @@ impl<K: Scalar> Public<'_, K> {
         let columns = |weight: K| vec![(stream::X_HI, weight), (stream::X_LO, weight * points.limb)];
         let plain = vec![eq(state), eq(token), eq(feature)];
         [
-            LinearClaim {
-                name: "weighted states",
-                groups: vec![Group::new_sum(part, weighted, columns(points.norms().square))],
-                value: first,
-            },
-            claim("states", part, plain, columns(K::one()), second),
+            LinearClaim::of(
+                "weighted states",
+                vec![Group::new_sum(part, weighted, columns(points.norms().square))],
+            ),
+            claim("states", part, plain, columns(K::one())),
         ]
     }
 
     /// What the rows of norms multiply: reciprocal roots and states, quotients and sums of squares, roots and roots. The first
     /// factor is a table of products, entry by entry.
-    fn root_operands(&self, at: &[K], [first, second]: [K; 2]) -> [LinearClaim<K>; 2] {
+    fn root_operands(&self, at: &[K]) -> [LinearClaim<K>; 2] {
         let (points, part) = (self.points, Part::NORMS);
         let (state, rest) = at.split_at(self.lead(part) as usize);
         let (token, factor) = rest.split_at(self.shape.token as usize);
@@ -549,15 +542,14 @@ impl<K: Scalar> Public<'_, K> {
         let weight = factors.values;
         let values = vec![(stream::X_HI, weight * felt::<K>(256)), (stream::X_LO, weight)];
         [
-            claim("reciprocal roots", part, weighted, factors.first, first),
-            LinearClaim {
-                name: "states, sums of squares and roots",
-                groups: vec![
+            claim("reciprocal roots", part, weighted, factors.first),
+            LinearClaim::of(
+                "states, sums of squares and roots",
+                vec![
                     Group::new(part, vec![real(part), eq(token)], factors.second),
                     Group::new(Part::STREAM, vec![real(Part::STREAM), eq(token), features], values),
                 ],
-                value: second,
-            },
+            ),
         ]
     }
 

@@ -1,7 +1,6 @@
 //! What an operator is: the description of one step of the forward pass, from which everything that is proved of it follows.
 
-use crate::claims::LinearClaim;
-use crate::ops::Operands;
+use crate::claims::{LinearClaim, Said};
 use crate::scalar::Scalar;
 use crate::shape::{Instance, Product, Rows, Shape};
 use crate::sizes::Sizes;
@@ -36,30 +35,29 @@ pub trait Operator<K: Scalar> {
     }
 }
 
-/// What the product sumcheck ends in.
+/// Where the product sumcheck ends.
 pub struct Finals<'a, K> {
     /// The row spaces.
     pub shape: &'a Shape,
     /// The point of the sumcheck.
     pub point: &'a [K],
-    /// The last evaluations of both factors of the products that the chunk has.
-    pub operands: &'a Operands<K>,
 }
 
 impl<'a, K: Scalar> Finals<'a, K> {
-    /// The point of a product and the evaluations of its factors; `None` if the chunk has no such product.
-    pub fn of(&self, product: Product) -> Option<(&'a [K], [K; 2])> {
-        let at = suffix(self.point, product.variables(self.shape));
-        Some((at, self.operands.get(product)?))
-    }
-
-    /// The claims on a product, in its place; none if the chunk has no such product.
+    /// The claims on the first factor of a product, or on both, made from the product's own point, in the product's place. Their values are
+    /// what the prover says of the factors. None if the chunk has no such product.
     pub fn claims<const N: usize>(
         &self,
         product: Product,
-        claims: impl FnOnce(&'a [K], [K; 2]) -> [LinearClaim<K>; N],
+        claims: impl FnOnce(&'a [K]) -> [LinearClaim<K>; N],
     ) -> Vec<(Product, LinearClaim<K>)> {
-        let own = self.of(product).map(|(at, operands)| claims(at, operands));
-        own.into_iter().flatten().map(|claim| (product, claim)).collect()
+        if !self.shape.existing().any(|own| own == product) {
+            return Vec::new();
+        }
+        let at = suffix(self.point, product.variables(self.shape));
+        let sides = claims(at).into_iter().enumerate();
+        sides
+            .map(|(side, claim)| (product, claim.and(Said::Operand(product, side))))
+            .collect()
     }
 }

@@ -290,8 +290,8 @@ impl<K: Scalar> Operator<K> for Softmax {
     }
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
-        let mut claims = finals.claims(Product::SCORE, |at, operands| public.score_operands(at, operands));
-        let reciprocals = finals.claims(Product::RECIPROCAL, |at, own| public.reciprocal_operands(at, own));
+        let mut claims = finals.claims(Product::SCORE, |at| public.score_operands(at));
+        let reciprocals = finals.claims(Product::RECIPROCAL, |at| public.reciprocal_operands(at));
         claims.extend(reciprocals);
         claims
     }
@@ -406,7 +406,7 @@ impl<K: Scalar> Public<'_, K> {
         let rows = |rest: Weight<K>, columns: &[(usize, i64)]| {
             Group::new(Part::SOFTMAX, self.rows_of_heads(rest), minus(columns))
         };
-        let claim = |name, groups, value| LinearClaim { name, groups, value };
+        let claim = |name, groups, value| LinearClaim::of(name, groups).of_value(value);
         // Of every query the keys that it may look at.
         let tokens = eq_table(&points.token);
         let mut seen = K::zero();
@@ -449,7 +449,7 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// Queries and keys.
-    fn score_operands(&self, at: &[K], [query, key]: [K; 2]) -> [LinearClaim<K>; 2] {
+    fn score_operands(&self, at: &[K]) -> [LinearClaim<K>; 2] {
         let (p, points, shape) = (&self.shape.padded, self.points, self.shape);
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, rest) = rest.split_at(p.heads as usize);
@@ -497,14 +497,14 @@ impl<K: Scalar> Public<'_, K> {
         let weight = points.score_weight();
         let limbs = of_halves(Part::K, &[weight, weight * points.limb]);
         [
-            claim("queries", Part::Q, queries, of_halves(Part::Q, &[K::one()]), query),
-            claim("keys", Part::K, keys, limbs, key),
+            claim("queries", Part::Q, queries, of_halves(Part::Q, &[K::one()])),
+            claim("keys", Part::K, keys, limbs),
         ]
     }
 
     /// Reciprocals of softmax, and what they multiply: the sums of exponentials, and the exponentials at the key point. The
     /// first factor is a table of products, entry by entry.
-    fn reciprocal_operands(&self, at: &[K], [reciprocal, factor]: [K; 2]) -> [LinearClaim<K>; 2] {
+    fn reciprocal_operands(&self, at: &[K]) -> [LinearClaim<K>; 2] {
         let (p, points, part) = (&self.shape.padded, self.points, Part::SOFTMAX);
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, token) = rest.split_at(p.heads as usize);
@@ -520,15 +520,14 @@ impl<K: Scalar> Public<'_, K> {
         let exponentials = self.score_tensor(front, token, Keys::At(&points.key));
         let columns = limbs(RECIP_HI, RECIP_LO, K::one());
         [
-            claim("reciprocals", part, weighted, columns, reciprocal),
-            LinearClaim {
-                name: "sums and exponentials",
-                groups: vec![
+            claim("reciprocals", part, weighted, columns),
+            LinearClaim::of(
+                "sums and exponentials",
+                vec![
                     Group::new(part, sums, limbs(SUM_HI, SUM_LO, points.reciprocal_weight())),
                     Group::new(Part::SCORES, exponentials, vec![(EXP, points.probability_weight())]),
                 ],
-                value: factor,
-            },
+            ),
         ]
     }
 }

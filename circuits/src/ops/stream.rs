@@ -389,11 +389,8 @@ impl<K: Scalar> Public<'_, K> {
             return self.vector(padded(last, lead));
         }
         let columns = vec![(X_HI, felt(256)), (X_LO, K::one())];
-        Some(LinearClaim {
-            name: "what leaves the chunk",
-            groups: vec![group(padded(last, lead), eq(at), columns)],
-            value: self.boundary_eval(self.ends.output),
-        })
+        let groups = vec![group(padded(last, lead), eq(at), columns)];
+        Some(LinearClaim::of("what leaves the chunk", groups).of_value(self.boundary_eval(self.ends.output)))
     }
 
     /// Section 16.10: the vector of an encoder is the sum of rows of the last normed state.
@@ -404,11 +401,9 @@ impl<K: Scalar> Public<'_, K> {
         let at = self.points.out(self.shape.padded.hidden);
         let weights = vec![last, Weight::dense(rows.collect()), eq(at)];
         let values = vector.iter().zip(eq_table(at));
-        Some(LinearClaim {
-            name: "vector",
-            groups: vec![Group::new(Part::STREAM, weights, self.normed_columns(Limbs::One))],
-            value: values.fold(K::zero(), |sum, (v, w)| sum + w * base(i64::from(*v))),
-        })
+        let groups = vec![Group::new(Part::STREAM, weights, self.normed_columns(Limbs::One))];
+        let value = values.fold(K::zero(), |sum, (v, w)| sum + w * base(i64::from(*v)));
+        Some(LinearClaim::of("vector", groups).of_value(value))
     }
 
     /// The normed state as an operand: as it is, or its limbs apart.

@@ -13,11 +13,6 @@ fn setting() -> (Shape, ModelParams, Statement) {
     (Shape::new(&config, own.lengths()), test_params(&config), own)
 }
 
-/// Statistics of zeros for it.
-fn zeros() -> Statistics {
-    Statistics { clips: Vec::new() }
-}
-
 /// A clipped value of the shape of [`setting`].
 fn clip(shape: &Shape, rounded: Rounded, place: &[usize], excess: i32) -> Clip {
     let axes = shape.full_axes(rounded.part);
@@ -52,7 +47,7 @@ fn clipped_values_are_committed_entries_in_order() {
     params.layers[0].attention.norm.shift = ChannelShift::one(3);
     let with = |clips: &[Clip]| {
         let clips = clips.to_vec();
-        Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
+        Statistics { clips }.check(&shape, &params, &statement)
     };
     let state = |place: [usize; 3]| clip(&shape, Rounded::STATE, &place, 9);
     let norm = |place: [usize; 3]| clip(&shape, Rounded::NORM, &place, -9);
@@ -99,7 +94,7 @@ fn clipped_values_are_of_roundings_that_there_are() {
     let (shape, params, statement) = setting();
     let with = |clips: &[Clip]| {
         let clips = clips.to_vec();
-        Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
+        Statistics { clips }.check(&shape, &params, &statement)
     };
     let misplaced = |index| Err(StatisticsError::ClipPlace { index });
     for (part, kinds) in [
@@ -185,7 +180,7 @@ fn clipped_values_have_the_range_of_accumulators() {
     for (rounded, place, bits) in places {
         let with = |excess| {
             let clips = vec![clip(&shape, rounded, place, excess)];
-            Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
+            Statistics { clips }.check(&shape, &params, &statement)
         };
         let refused = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
         let most = 1 << (30 - bits);
@@ -199,7 +194,7 @@ fn clipped_values_have_the_range_of_accumulators() {
     // With the largest shift of one limb no value can be clipped.
     let with = |excess| {
         let clips = vec![clip(&shape, Rounded::NORM, &[0, 0, 5], excess)];
-        Statistics { clips, ..zeros() }.check(&shape, &params, &statement)
+        Statistics { clips }.check(&shape, &params, &statement)
     };
     let refused = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
     assert_eq!([1, 2, -1].map(with), [1, 2, -1].map(refused));

@@ -8,7 +8,7 @@ use crate::scalar::Scalar;
 use super::{eq, felt, padded, suffix, Public};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
-use crate::claims::{Factor, Group, Lazy, LinearClaim, Scaled, Tensor, Values, Weight};
+use crate::claims::{Factor, Group, Lazy, LinearClaim, Said, Scaled, Tensor, Values, Weight};
 use crate::mle::{causal_eval, eq_table, less_than_eval};
 use crate::model::{ChannelShift, Limbs, MatmulKind, RowClass};
 use crate::rounding::Rounded;
@@ -41,7 +41,7 @@ pub(crate) struct Sides<K> {
 impl<K: Scalar> Sides<K> {
     pub(crate) fn claim(self, name: &'static str) -> LinearClaim<K> {
         let Self { groups, value } = self;
-        LinearClaim { name, groups, value }
+        LinearClaim::of(name, groups).of_value(value)
     }
 }
 
@@ -57,7 +57,7 @@ pub struct Claims<K> {
 }
 
 impl<K: Scalar> Claims<K> {
-    /// None yet; the accumulators add up to a value.
+    /// None yet; the accumulators add up to a value, and to what the prover says of them.
     pub(crate) fn new(value: K) -> Self {
         Self {
             accumulators: Sides {
@@ -72,7 +72,7 @@ impl<K: Scalar> Claims<K> {
 
     /// All of them, in order.
     pub(crate) fn all(self) -> Vec<LinearClaim<K>> {
-        let first = std::iter::once(self.accumulators.claim("accumulators"));
+        let first = std::iter::once(self.accumulators.claim("accumulators").and(Said::Accumulators));
         let last = std::iter::once(self.clipped.claim("clipped values"));
         first.chain(self.own).chain(last).collect()
     }

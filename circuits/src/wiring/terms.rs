@@ -23,19 +23,14 @@ pub(crate) fn eq<K: Scalar>(point: &[K]) -> Weight<K> {
     Weight::Eq(point.to_vec())
 }
 
-/// A claim on one group of columns.
+/// A claim on one group of columns, of value zero.
 pub(crate) fn claim<K: Scalar>(
     name: &'static str,
     part: Part,
     weights: Vec<Weight<K>>,
     columns: Vec<(usize, K)>,
-    value: K,
 ) -> LinearClaim<K> {
-    LinearClaim {
-        name,
-        groups: vec![Group::new(part, weights, columns)],
-        value,
-    }
+    LinearClaim::of(name, vec![Group::new(part, weights, columns)])
 }
 
 /// The products of entries.

@@ -36,7 +36,7 @@ pub fn check(air: &Air, trace: &Columns, tables: &LookupTables) -> Option<(usize
     })
 }
 
-/// Whether a linear claim holds of the trace (in row order, by part).
+/// Whether a linear claim of public value holds of the trace (in row order, by part).
 pub fn claim_holds(claim: &LinearClaim, columns: &[Columns]) -> bool {
     let total = claim.groups.iter().fold(SecureField::zero(), |sum, group| {
         let weights = group.table();

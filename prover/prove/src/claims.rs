@@ -41,9 +41,10 @@ const MOST_SHARED: usize = 128;
 /// An inner factor with fewer entries than this part of its length is walked entry by entry.
 const SPARSE: usize = 8;
 
-/// Proves the batch, up to a claim on the columns at its end point.
+/// Proves the batch, up to a claim on the columns at its end point. `value` is the claimed sum.
 pub fn prove(
     batch: &Batch,
+    value: K,
     shape: &Shape,
     device: &dyn Device,
     columns: &dyn Columns,
@@ -54,7 +55,7 @@ pub fn prove(
         .map(|part| Split::new(batch, *part, shape.log_rows(*part), columns))
         .collect();
     let instances = parts.iter().map(Split::instance).collect::<Result<_, _>>()?;
-    sumcheck::prove_staged(device, CLAIMS, batch.value, instances, Some(CLAIMS_WORK), transcript)
+    sumcheck::prove_staged(device, CLAIMS, value, instances, Some(CLAIMS_WORK), transcript)
 }
 
 /// Bytes of the tables that a part's share of a batch takes: those of the outer variables with what they are made of, those of

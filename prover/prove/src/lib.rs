@@ -29,7 +29,7 @@ pub mod vectors;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, LinearClaim};
+use tessera_circuits::claims::{batch, Batch, Heard, LinearClaim};
 use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
 use tessera_circuits::shape::{LeafLimits, Product, Shape};
 use tessera_circuits::statement::Statement;
@@ -442,9 +442,14 @@ fn unchecked(
 
     // Linear claims.
     let (batch, linear) = watch.phase("claims", || {
-        let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls);
+        let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls.point);
         let batch = batch(claims, transcript.challenge(CLAIMS));
-        let linear = claims::prove(&batch, shape, device, columns, &mut transcript)?;
+        let heard = Heard {
+            accumulators: matmuls.proof.claim,
+            operands: matmuls.operands.clone(),
+            denominators: lookups.claims.iter().map(|leaf| leaf.denominator).collect(),
+        };
+        let linear = claims::prove(&batch, batch.total(&heard), shape, device, columns, &mut transcript)?;
         Ok::<_, DeviceError>((batch, linear))
     })?;
 
@@ -488,13 +493,13 @@ fn linear_claims(
     trees: &[LookupTree],
     relations: &Relations,
     lookups: &gkr::Proved,
-    matmuls: &PrecomputedMatmuls,
+    products: &[SecureField],
 ) -> Vec<LinearClaim> {
-    let mut claims = public.trace_claims(matmuls.proof.claim);
-    claims.extend(public.operand_claims(&matmuls.point, &matmuls.operands));
+    let mut claims = public.trace_claims();
+    claims.extend(public.operand_claims(products));
     let powers = public.powers();
-    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
-        claims.extend(tree.claim(&powers, relations, leaf));
+    for (number, (tree, leaf)) in trees.iter().zip(&lookups.claims).enumerate() {
+        claims.extend(tree.claim(&powers, relations, number, leaf));
     }
     claims
 }

@@ -1,6 +1,6 @@
 //! Memory that the sumcheck over the linear claims takes, counted on the claims of a statement of the same shape.
 
-use num_traits::{One, Zero};
+use num_traits::One;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::Ends;
@@ -8,7 +8,6 @@ use tessera_circuits::claims::batch;
 use tessera_circuits::model::{
     AttentionParams, ChannelShift, LayerParams, MatmulKind, MlpParams, ModelConfig, ModelParams,
 };
-use tessera_circuits::ops::Operands;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
@@ -70,11 +69,8 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
     let point: Vec<SecureField> = (0..shape.product_variables() as usize)
         .map(|i| element((1 << 20) + i))
         .collect();
-    let mut claims = public.trace_claims(SecureField::zero());
-    claims.extend(public.operand_claims(
-        &point,
-        &Operands::of(shape, &vec![Default::default(); shape.existing().count()]),
-    ));
+    let mut claims = public.trace_claims();
+    claims.extend(public.operand_claims(&point));
     let relations = Relations::dummy(&shape.config.relations());
     for (t, tree) in trees.iter().enumerate() {
         let leaf = LeafClaim {
@@ -84,7 +80,7 @@ pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u6
             numerator: SecureField::one(),
             denominator: SecureField::one(),
         };
-        claims.extend(tree.claim(&public.powers(), &relations, &leaf));
+        claims.extend(tree.claim(&public.powers(), &relations, t, &leaf));
     }
     let batch = batch(claims, element(1 << 21));
     let parts = shape.parts().iter().map(|part| split::bytes(&batch, shape, *part));

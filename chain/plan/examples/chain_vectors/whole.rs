@@ -4,7 +4,7 @@ use stwo::core::channel::Channel as _;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::claims::{batch, LinearClaim};
+use tessera_circuits::claims::{batch, Heard, LinearClaim};
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
@@ -58,7 +58,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         params: &chunk_params,
         leading: proof.statement.leading(&chunk_params.leading, shape.token),
     };
-    let lookup_claims = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
+    let lookups = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
     let lookup_sum = Forest::of(&shape).balance(&gkr::sums(&own.lookups), None);
     assert!(t.work(POINTS_WORK, own.points_work));
     let points = Points::new(&shape, t.challenges(POINTS, Points::count(&shape)));
@@ -88,7 +88,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         (proof, own),
         &public,
         (&products.point, &families),
-        lookup_claims,
+        lookups,
         (&mut t, random),
     )?;
     let aggregated = Aggregated {
@@ -109,29 +109,34 @@ fn opening_of(
     (whole_proof, own): (&Proof, &ChunkProof),
     public: &Public<'_>,
     (products, families): (&[K], &[(Product, K)]),
-    lookup_claims: Vec<LinearClaim>,
+    (lookup_claims, denominators): (Vec<LinearClaim>, Vec<K>),
     (t, random): (&mut Transcript, &mut Random),
 ) -> Result<(), Failure> {
     let (shape, whole) = (public.shape, Chunk::whole(key.config.layers));
     let params = CommitmentParams::of_activations(shape, &key.weights);
-    let operands = Operands::of(shape, &own.matmuls.operands);
-    let mut claims = public.trace_claims(own.matmuls.claim);
-    claims.extend(public.operand_claims(products, &operands));
+    let heard = Heard {
+        accumulators: own.matmuls.claim,
+        operands: Operands::of(shape, &own.matmuls.operands),
+        denominators,
+    };
+    let mut claims = public.trace_claims();
+    claims.extend(public.operand_claims(products));
     claims.extend(lookup_claims);
     let batch = batch(claims, t.challenge(CLAIMS));
+    let claimed = batch.total(&heard);
     let before = Before {
         key,
         proof: whole_proof,
         shape,
         params: &params,
-        claimed: batch.value,
+        claimed,
     };
     println!(r#"{{"name":"said","data":"{}"}}"#, hex::encode(before.said(own)));
     before.cases(own, random);
     let about = format!("linear claims in {} variables", own.linear.rounds.len());
-    sumchecks(&about, CLAIMS, batch.value, &own.linear, t, random);
+    sumchecks(&about, CLAIMS, claimed, &own.linear, t, random);
     let (variables, last) = (linear_variables(shape), (CLAIMS_WORK, Unread::of(&own.linear_work)));
-    let end = sumcheck::verify(CLAIMS, batch.value, variables, Unread::of(&own.linear), Some(last), t)?;
+    let end = sumcheck::verify(CLAIMS, claimed, variables, Unread::of(&own.linear), Some(last), t)?;
 
     let columns = key.opened(&whole);
     let weights = Claim {
@@ -139,7 +144,7 @@ fn opening_of(
         columns,
         gamma: &public.band_coefficients(products, families, columns.bands(), columns.log_band()),
         point: &public.local_point(products, columns.log_band()),
-        value: weight_claim(&operands, families),
+        value: weight_claim(&heard.operands, families),
     };
     let activations = Claim {
         commitment: Commitment {
@@ -193,14 +198,14 @@ pub fn relation_elements(mut t: Transcript) -> Vec<K> {
     (0..4).flat_map(|_| t.channel().draw_secure_felts(2)).collect()
 }
 
-/// The trees of lookups, and the claims on their leaves.
+/// The trees of lookups: the claims on their leaves, and the denominators there.
 fn leaves(
     powers: &Powers<'_>,
     trees: &[LookupTree],
     relations: &Relations,
     proof: &ChunkProof,
     (t, random): (&mut Transcript, &mut Random),
-) -> Result<Vec<LinearClaim>, Failure> {
+) -> Result<(Vec<LinearClaim>, Vec<K>), Failure> {
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     lookups(
         &format!("{} trees of lookups", logs.len()),
@@ -210,11 +215,10 @@ fn leaves(
         random,
     );
     let (leaves, _) = gkr::verify(&logs, Unread::of(&proof.lookups), t)?;
-    let claims = trees
-        .iter()
-        .zip(&leaves)
-        .map(|(tree, leaf)| tree.claim(powers, relations, leaf));
-    Ok(claims.collect::<Option<_>>().ok_or("numerators")?)
+    let claims = trees.iter().zip(&leaves).enumerate();
+    let claims = claims.map(|(number, (tree, leaf))| tree.claim(powers, relations, number, leaf));
+    let claims = claims.collect::<Option<_>>().ok_or("numerators")?;
+    Ok((claims, leaves.iter().map(|leaf| leaf.denominator).collect()))
 }
 
 /// What an opening is about.

@@ -90,7 +90,11 @@ impl Random {
             }
         }
         let value = groups.iter().map(|g| dot(&g.table(), &combination(g, columns))).sum();
-        Batch { groups, value }
+        Batch {
+            groups,
+            value,
+            said: Vec::new(),
+        }
     }
 }
 
@@ -132,7 +136,15 @@ fn the_messages_are_those_of_whole_tables() {
         let whole = sumcheck::prove(&Vectors, "claims", batch.value, instances, &mut Transcript::new("test")).unwrap();
         for device in [&Vectors as &dyn Device, &Scalar] {
             let held = device.columns(of_elements(&columns)).unwrap();
-            let split = prove(&batch, &shape, device, &*held, &mut Transcript::new("test")).unwrap();
+            let split = prove(
+                &batch,
+                batch.value,
+                &shape,
+                device,
+                &*held,
+                &mut Transcript::new("test"),
+            )
+            .unwrap();
             assert_eq!(split.proof, whole.proof, "seed {seed}");
             // Only the last challenge is drawn after a proof of work.
             let last = whole.point.len() - 1;

@@ -7,7 +7,7 @@ use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::LinearClaim;
+use tessera_circuits::claims::{Heard, LinearClaim};
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::ops::logits;
 use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
@@ -326,12 +326,17 @@ impl Case {
         }
     }
 
-    /// All linear claims with these statistics.
+    /// All linear claims with these statistics, with whole sums as their values.
     pub fn claims_with(&self, statistics: &Statistics) -> Vec<LinearClaim> {
         let (public, matmuls) = (self.public(statistics), &self.matmuls);
-        let mut claims = public.trace_claims(matmuls.proof.claim);
-        claims.extend(public.operand_claims(&matmuls.point, &matmuls.operands));
-        claims
+        let heard = Heard {
+            accumulators: matmuls.proof.claim,
+            operands: matmuls.operands.clone(),
+            denominators: Vec::new(),
+        };
+        let mut claims = public.trace_claims();
+        claims.extend(public.operand_claims(&matmuls.point));
+        claims.into_iter().map(|claim| claim.settled(&heard)).collect()
     }
 
     /// The names of the claims that changes of cells break, all together.

@@ -60,7 +60,15 @@ fn the_linear_claims_end_in_the_committed_units() {
         );
         let (shape, label) = (&case.shape, "units");
         let columns = Vectors.columns(of_elements(&case.columns)).expect("columns");
-        let proved = claims::prove(&batch, shape, &Vectors, &*columns, &mut Transcript::new(label)).expect("rounds");
+        let proved = claims::prove(
+            &batch,
+            batch.value,
+            shape,
+            &Vectors,
+            &*columns,
+            &mut Transcript::new(label),
+        )
+        .expect("rounds");
         let (variables, nonce) = (linear_variables(shape), proved.nonce.expect("work"));
         let end = sumcheck::verify(
             "claims",

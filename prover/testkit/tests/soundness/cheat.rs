@@ -16,7 +16,7 @@ use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, LinearClaim};
+use tessera_circuits::claims::{batch, Batch, Heard, LinearClaim};
 use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG, TILE_LOG};
 use tessera_circuits::ops::{Operands, PLACES};
 use tessera_circuits::shape::Product;
@@ -109,7 +109,7 @@ fn free_matmuls(
     free: Rounds,
     t: &mut Transcript,
 ) -> PrecomputedMatmuls {
-    let accumulators = &public.trace_claims(K::zero())[0];
+    let accumulators = &public.trace_claims()[0];
     let claim = total(accumulators, columns) - accumulators.value;
     let variables = public.shape.product_variables() as usize;
     let (sumcheck, _, point, value) = constant_rounds(MATMULS, claim, variables, None, t);
@@ -148,7 +148,7 @@ fn free_matmuls(
     operands[embed][0] = public.embed_operand(&point);
     let scale = |product: Product| instance_scale(variables, product.variables(public.shape) as usize);
     if free == Rounds::Embedding {
-        for claim in &public.operand_claims(&point, &listed(&operands)) {
+        for claim in &public.operand_claims(&point) {
             let (product, side) = match claim.name {
                 "normed state" => (norms.next().expect("an instance"), 0),
                 other => operand_of(other),
@@ -396,7 +396,7 @@ fn prove_linear(
         let last = Some(CLAIMS_WORK);
         return constant_rounds(CLAIMS, batch.value, linear_variables(shape), last, transcript);
     }
-    let proved = claims::prove(batch, shape, &Vectors, &*held(columns), transcript).expect("rounds");
+    let proved = claims::prove(batch, batch.value, shape, &Vectors, &*held(columns), transcript).expect("rounds");
     let rounds = proved.proof.rounds.iter().zip(&proved.point);
     let value = rounds.fold(batch.value, |value, (message, r)| round_value(value, *message, *r));
     (proved.proof, proved.nonce.expect("work"), proved.point, value)
@@ -440,7 +440,7 @@ fn prove_lookups(
     lookups
 }
 
-/// The linear claims, as the verifier makes them.
+/// The linear claims, as the verifier makes them, with whole sums as their values.
 fn linear_claims(
     public: &Public<'_>,
     trees: &[LookupTree],
@@ -448,13 +448,19 @@ fn linear_claims(
     lookups: &gkr::Proved,
     matmuls: &PrecomputedMatmuls,
 ) -> Vec<LinearClaim> {
-    let mut claims = public.trace_claims(matmuls.proof.claim);
-    claims.extend(public.operand_claims(&matmuls.point, &Operands::of(public.shape, &matmuls.proof.operands)));
+    let heard = Heard {
+        accumulators: matmuls.proof.claim,
+        operands: Operands::of(public.shape, &matmuls.proof.operands),
+        denominators: lookups.claims.iter().map(|leaf| leaf.denominator).collect(),
+    };
+    let mut claims = public.trace_claims();
+    claims.extend(public.operand_claims(&matmuls.point));
     let powers = public.powers();
-    for (tree, leaf) in trees.iter().zip(&lookups.claims) {
-        claims.push(tree.claim(&powers, relations, leaf).expect("numerators that are one"));
+    for (number, (tree, leaf)) in trees.iter().zip(&lookups.claims).enumerate() {
+        let own = tree.claim(&powers, relations, number, leaf);
+        claims.push(own.expect("numerators that are one"));
     }
-    claims
+    claims.into_iter().map(|claim| claim.settled(&heard)).collect()
 }
 
 /// A complete proof of a chunk from a witness, with cheating. Nothing here depends on the statement being true.

@@ -395,6 +395,7 @@ fn numerators_are_one() {
             tree.claim(
                 &powers,
                 &Relations::dummy(&scene.model.key.config.relations()),
+                0,
                 &leaf(numerator),
             )
         };

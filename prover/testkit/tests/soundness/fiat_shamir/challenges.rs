@@ -6,7 +6,7 @@ use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch};
+use tessera_circuits::claims::{batch, Batch, Heard};
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::ops::Operands;
 use tessera_circuits::shape::Product;
@@ -205,13 +205,21 @@ impl Challenges {
     pub fn batch(&self, key: &ModelKey, proof: &Proof) -> Batch {
         let public = self.public(key, proof);
         let matmuls = &messages(proof).matmuls;
-        let mut claims = public.trace_claims(matmuls.claim);
-        claims.extend(public.operand_claims(&self.products, &Operands::of(&self.shape, &matmuls.operands)));
+        let heard = Heard {
+            accumulators: matmuls.claim,
+            operands: Operands::of(&self.shape, &matmuls.operands),
+            denominators: self.leaves.iter().map(|leaf| leaf.denominator).collect(),
+        };
+        let mut claims = public.trace_claims();
+        claims.extend(public.operand_claims(&self.products));
         let powers = public.powers();
-        for (tree, leaf) in self.trees.iter().zip(&self.leaves) {
-            claims.extend(tree.claim(&powers, &self.relations, leaf));
+        for (number, (tree, leaf)) in self.trees.iter().zip(&self.leaves).enumerate() {
+            claims.extend(tree.claim(&powers, &self.relations, number, leaf));
         }
-        batch(claims, self.claims)
+        batch(
+            claims.into_iter().map(|claim| claim.settled(&heard)).collect(),
+            self.claims,
+        )
     }
 
     /// The verifier with these challenges, up to the STARK: all its equations between messages. `honest` is the proof

@@ -1,0 +1,40 @@
+//! Values that the prover says before the linear claims, and that these have as their values. Claims name them, so that a claim is the same
+//! whether whoever walks it knows them or not.
+
+use stwo::core::fields::qm31::SecureField;
+
+use crate::ops::Operands;
+use crate::shape::Product;
+
+/// The name of a value that the prover says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// The sum of all accumulators at the random point, which the product sumcheck claims (section 5).
+    Accumulators,
+    /// The last evaluation of a factor of a product, 0 or 1 (section 6).
+    Operand(Product, usize),
+    /// The denominators of a tree of lookups at its last point (section 8.5).
+    Denominator(usize),
+}
+
+/// All values that claims name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard<V = SecureField> {
+    /// See [`Said::Accumulators`].
+    pub accumulators: V,
+    /// See [`Said::Operand`].
+    pub operands: Operands<V>,
+    /// See [`Said::Denominator`]: one of every tree.
+    pub denominators: Vec<V>,
+}
+
+impl<V: Clone> Heard<V> {
+    /// The value of a name; `None` if the chunk has no such product or tree.
+    pub fn get(&self, said: Said) -> Option<V> {
+        match said {
+            Said::Accumulators => Some(self.accumulators.clone()),
+            Said::Operand(product, side) => self.operands.get(product)?.get(side).cloned(),
+            Said::Denominator(tree) => self.denominators.get(tree).cloned(),
+        }
+    }
+}
