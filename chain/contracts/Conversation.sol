@@ -25,7 +25,7 @@ library Conversation {
 
     /// What follows from key and statement: the model id, the root of the tables, the number of layers; rate, queries, length of messages
     /// and number of units of the activations; log2 of the leaves of every tree of lookups, the number of coordinates of the random
-    /// point, the variables of every product (none, if it does not exist: NONE) and those of the linear claims.
+    /// point, the variables of every product (none, if it does not exist: NONE) and those of the linear claims; the number of leading rows.
     struct Shape {
         uint256 model;
         uint256 tables;
@@ -38,6 +38,7 @@ library Conversation {
         uint256 coordinates;
         uint256[16] variables;
         uint256 linear;
+        uint256 leading;
     }
 
     uint256 internal constant NONE = 255;
@@ -103,6 +104,7 @@ library Conversation {
         uint256 context = word(place + 12);
         place += 44;
         parameters(t, shape);
+        lengths(t, prompt, output, shape.leading);
         t.words(uint256(bytes32("prompt")), 6, place, prompt);
         place += 4 * prompt;
         t.words(uint256(bytes32("output")), 6, place, output);
@@ -134,6 +136,14 @@ library Conversation {
         uint256 second = (shape.log << 224) | (shape.units << 192) | (LOOKUP_WORK << 160);
         t.mixWords(first | shape.blowup, second | (Transcript.CHALLENGE_WORK << 128) | (Opening.WORKED_FOLDS << 96), 52);
         t.root(uint256(bytes32("model")), 5, shape.model);
+    }
+
+    /// Lengths of the statement. Nothing of it is hidden.
+    function lengths(Transcript.State memory t, uint256 prompt, uint256 output, uint256 leading) private pure {
+        t.label(uint256(bytes32("lengths")), 7, 3);
+        t.mixWord((prompt << 224) | (output << 192) | (leading << 160), 12);
+        t.label(uint256(bytes32("hiding")), 6, 8);
+        t.mixWord(0, 32);
     }
 
     /// All trees, and what they add up to.

@@ -42,12 +42,13 @@ contract Saying {
     /// `data` is what `Conversation.run` takes, and no more.
     function say(bytes calldata header, bytes calldata data) external pure returns (Told memory told, Said memory said) {
         said.header = Plan.read(header);
-        statement(data, said.header, told);
-        conclude(converse(Plan.shape(said.header, header), data, said), told, said);
+        Conversation.Shape memory shape = Plan.shape(said.header, header);
+        shape.leading = statement(data, said.header, told);
+        conclude(converse(shape, data, said), told, said);
     }
 
-    /// The ids, of which there are digests.
-    function statement(bytes calldata data, Plan.Header memory header, Told memory told) private pure {
+    /// The ids, of which there are digests. Returns the number of leading rows.
+    function statement(bytes calldata data, Plan.Header memory header, Told memory told) private pure returns (uint256) {
         (uint256 prompt, uint256 output) = (number(data, 0), number(data, 4));
         require(output == header.outputs, "statement: length");
         require(number(data, 8) == 0, "statement: clipped values");
@@ -57,9 +58,11 @@ contract Saying {
         assembly ("memory-safe") {
             ids := add(data.offset, 44)
         }
-        told.words = packed(Plan.words(header, prompt, ids));
+        uint256[][] memory words = Plan.words(header, prompt, ids);
+        told.words = packed(words);
         bytes calldata all = data[44:];
         (told.prompt, told.output) = (keccak256(all[:4 * prompt]), keccak256(all[4 * prompt:4 * (prompt + output)]));
+        return words[3][0];
     }
 
     /// Numbers of words of every kind, two bytes each, then all words, four bytes each.

@@ -65,7 +65,7 @@ library Plan {
         require(header.tokens <= 13 && header.padding < 0x7fffffff, "plan: header");
     }
 
-    /// What a conversation follows from.
+    /// What a conversation follows from, but for the number of leading rows, which the statement decides.
     function shape(Header memory header, bytes calldata data) internal pure returns (Conversation.Shape memory s) {
         (s.model, s.tables, s.layers) = (header.model, header.tables, header.layers);
         (s.blowup, s.queries, s.log, s.units) = (header.blowup, header.queries, header.log, header.units);
@@ -99,7 +99,7 @@ library Plan {
     }
 
     /// Section 2.1: how many of the padded rows are leading ones.
-    function leading(Header memory header, uint256[] memory ids) private pure returns (uint256 count) {
+    function leading(Header memory header, uint256[] memory ids) internal pure returns (uint256 count) {
         if (header.run != 0) while (count < ids.length && ids[count] == ids[0]) count++;
         uint256 least = header.first < ids.length ? header.first : ids.length;
         if (count < least) count = least;

@@ -3,6 +3,7 @@ pragma solidity 0.8.37;
 
 import {Conversation} from "../contracts/Conversation.sol";
 import {Opening} from "../contracts/Opening.sol";
+import {Plan} from "../contracts/Plan.sol";
 import {Stark} from "../contracts/Stark.sol";
 import {Claims} from "./Claims.sol";
 import {Transcript} from "../contracts/Transcript.sol";
@@ -111,6 +112,18 @@ contract Whole is Claims {
         shape.coordinates = uint16(bytes2(data[pos:pos + 2]));
         for (uint256 f = 0; f < 16; f++) shape.variables[f] = uint8(data[pos + 2 + f]);
         shape.linear = uint8(data[pos + 18]);
-        return (shape, endOf(data) - data.length + pos + 19);
+        shape.leading = leadingOf(data, pos + 19);
+        return (shape, endOf(data) - data.length + pos + 22);
+    }
+
+    /// The number of leading rows: here are their rule and log2 of the padded rows, then what `Conversation.run` takes.
+    function leadingOf(bytes calldata data, uint256 pos) private pure returns (uint256) {
+        Plan.Header memory header;
+        (header.first, header.run) = (uint8(data[pos]), uint8(data[pos + 1]));
+        uint256[] memory ids = new uint256[](1 << uint8(data[pos + 2]));
+        uint256 rows = uint32(bytes4(data[pos + 3:pos + 7])) + uint32(bytes4(data[pos + 7:pos + 11])) - 1;
+        pos += 47;
+        for (uint256 i = 0; i < rows; i++) ids[i] = uint32(bytes4(data[pos + 4 * i:pos + 4 * i + 4]));
+        return Plan.leading(header, ids);
     }
 }

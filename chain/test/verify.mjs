@@ -157,7 +157,7 @@ try {
   for (const at of [0, 40, 70, 99, 103, 107, 111, 115, 119, 123, 127, 131, 151, 155, 159, 163, 167, 171]) {
     await refuseSaid(`header, byte ${at} changed`, { head: flipped(header, at) });
   }
-  // More leading rows, if there are as many: all that is said is the same, and the program finds another value.
+  // More leading rows, if there are as many: their number is absorbed.
   if (rows >= 8) await refuseSaid("more leading rows", { head: flipped(header, 143, 2) });
   for (const changes of [{ head: flipped(header, 175) }, { digest: word(7) }]) {
     if ((await call(begin(changes))).slice(0, 64) === id) throw new Error("another plan is the same submission");
@@ -289,7 +289,6 @@ try {
   const paid = await receiptOf({ to: market, data: `0x${claim}`, gas });
   if (paid.status !== "0x1" || (await balance()) !== before + 100n) throw new Error("the bounty is not paid");
   await refuse("the bounty again", claim, /nothing left/, market);
-  if (later === 0 && rows >= 8) throw new Error("nothing was left for the program to find");
   console.log(`a fact with ${bits / 10} bits; ${all} gas in all, ${refused} transactions refused as they had to be, ${later} of them by the program`);
   console.log(`bytes of code: Verifier ${verifier.size}, ${parts.map(({ size }, i) => `${CONTRACTS[i][2]} ${size}`).join(", ")}, Bounty ${bounty.size}`);
 } finally {

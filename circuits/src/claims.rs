@@ -4,6 +4,7 @@
 //! sumcheck, the verifier evaluates the `W` itself.
 
 mod lazy;
+mod operands;
 mod said;
 mod values;
 
@@ -18,6 +19,7 @@ use crate::shape::{Cut, Part, Shape};
 
 use self::lazy::Products;
 pub use self::lazy::{Factor, Lazy, Residual, Scaled};
+pub use self::operands::{Operands, PLACES};
 pub use self::said::{Heard, Said};
 pub use self::values::Values;
 
@@ -400,8 +402,9 @@ impl<K: Scalar> LinearClaim<K> {
         Self { value, ..self }
     }
 
-    /// The same groups, whose value is the public one and what the prover says.
+    /// The same groups, whose value is the public one and what the prover says. Nothing was said of it before.
     pub fn and(self, said: Said) -> Self {
+        debug_assert!(self.said.is_none(), "{}: two values", self.name);
         Self {
             said: Some(said),
             ..self
@@ -438,11 +441,12 @@ pub struct Batch<K = SecureField> {
 }
 
 impl<K: Scalar> Batch<K> {
-    /// The claimed sum.
-    pub fn total<V: Clone + From<K> + Add<Output = V> + Mul<K, Output = V>>(&self, heard: &Heard<V>) -> V {
-        let said = self.said.iter();
-        let said = said.filter_map(|(weight, said)| Some(heard.get(*said)? * *weight));
-        said.fold(V::from(self.value), |sum, own| sum + own)
+    /// The claimed sum. `None` if a claim names a value that was not heard.
+    pub fn total<V: Clone + From<K> + Add<Output = V> + Mul<K, Output = V>>(&self, heard: &Heard<V>) -> Option<V> {
+        let mut said = self.said.iter();
+        said.try_fold(V::from(self.value), |sum, (weight, said)| {
+            Some(sum + heard.get(*said)? * *weight)
+        })
     }
 
     /// Columns of a part that carry a claim, ascending.

@@ -113,7 +113,7 @@ pub enum ModelError {
         value: String,
         range: &'static str,
     },
-    #[error("the format of keys cannot express this combination of features of blocks: {0}")]
+    #[error("this program does not prove this combination of features of blocks: {0}")]
     Blocks(String),
     #[error("{heads} heads are not a multiple of {kv_heads} key/value heads")]
     HeadGroups { heads: usize, kv_heads: usize },

@@ -8,7 +8,6 @@ pub mod ff;
 pub mod head_norms;
 pub mod logits;
 pub mod norms;
-mod operands;
 mod operator;
 pub mod rope;
 pub mod softmax;
@@ -16,7 +15,6 @@ pub mod stream;
 pub mod values;
 mod weights;
 
-pub use self::operands::{Operands, PLACES};
 pub use self::operator::{Finals, Operator};
 
 use std::collections::BTreeSet;

@@ -12,8 +12,8 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::poly::line::LinePoly;
 use tessera_checkpoint::Checkpoint;
 use tessera_circuits::model::{
-    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Output, Reranker,
-    Rotation, ScoreCap, StreamShift, WeightFormat, LAYER_KINDS,
+    Activation, Blocks, ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelParams, Output, Pooling,
+    Reranker, Rotation, ScoreCap, StreamShift, WeightFormat, LAYER_KINDS,
 };
 use tessera_circuits::statistics::Clip;
 use tessera_model::generate::GenerateOptions;
@@ -383,10 +383,25 @@ fn edit_features(key: &mut ModelKey, input: &mut Input<'_>) {
                 separator,
                 sigmoid: units % 4 < 2,
             }));
-            config.blocks = match input.byte() % 7 {
+            config.blocks = match input.byte() % 8 {
+                0 => Blocks::DECODER,
+                1 => Blocks {
+                    parallel: true,
+                    ..Blocks::DECODER
+                },
+                2 => Blocks::encoder(Output::Vector(Pooling::Mean)),
+                3 => Blocks::encoder(Output::Vector(Pooling::First)),
+                4 => Blocks {
+                    norm_outputs: true,
+                    ..Blocks::DECODER
+                },
                 5 => capped,
                 6 => reranker,
-                number => Blocks::try_from(number).unwrap_or(capped),
+                // A combination that nobody proves.
+                _ => Blocks {
+                    parallel: true,
+                    ..capped
+                },
             };
         }
         2 => {
@@ -499,7 +514,22 @@ fn edit_key(key: &mut ModelKey, input: &mut Input<'_>) {
         20 => key.weights.log_message = number as u32,
         21 => key.weights.log_blowup = number as u32,
         22 => key.weights.tiles = number,
-        24 => key.header.leaf_points = number as u32,
+        24 => {
+            let header = &mut key.header;
+            let fields = [
+                &mut header.leaf_points,
+                &mut header.random_coefficients,
+                &mut header.table_columns,
+                &mut header.tables,
+                &mut header.private_weights,
+                &mut header.attention,
+                &mut header.windows,
+                &mut header.rotation_tables,
+                &mut header.boundary_units,
+            ];
+            let at = input.below(fields.len());
+            *fields.into_iter().nth(at).expect("a field") = number as u32;
+        }
         25 => edit(&mut key.params.columns, input, |norms, i| {
             (norms.l1, norms.square) = (i.number(), i.number());
         }),

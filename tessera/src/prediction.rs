@@ -12,7 +12,7 @@ use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelConfig, ModelParams,
 use tessera_circuits::shape::Shape;
 use tessera_model::tiles::tile_bytes;
 use tessera_prover::opening::{params_for, Codeword, Tree};
-use tessera_verifier::key::{CommitmentHeader, ModelKey};
+use tessera_verifier::key::{KeyHeader, ModelKey};
 use tessera_verifier::ledger::security_bits;
 use tessera_verifier::suite::Suite;
 
@@ -52,7 +52,7 @@ pub fn expected_key(config: &ModelConfig, format: WeightFormat, suite: Suite) ->
             ..ModelParams::sample(config)
         },
         weights: params_for(config.total_tiles()),
-        header: CommitmentHeader::of(suite),
+        header: KeyHeader::of(suite),
         config: config.clone(),
         weights_root: [0; 32],
         tables_root: [0; 32],

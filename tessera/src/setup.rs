@@ -15,7 +15,7 @@ use tessera_prover::opening::params_for;
 
 use tessera_circuits::model::{ColumnNorms, ModelParams};
 use tessera_recipe::{Fidelity, Recipe};
-use tessera_verifier::key::{CommitmentHeader, ModelId, ModelKey};
+use tessera_verifier::key::{KeyHeader, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 
 pub use self::against::{recompute, Agreement};
@@ -259,7 +259,7 @@ impl SetUp<'_> {
             config,
             params,
             weights: commitment,
-            header: CommitmentHeader::of(self.options.suite),
+            header: KeyHeader::of(self.options.suite),
             weights_root: root,
             tokenizer: self.texts.files.tokenizer.unwrap_or_default(),
             tokenizer_config: self.texts.files.config.unwrap_or_default(),

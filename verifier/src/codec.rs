@@ -66,7 +66,7 @@ impl FileKind {
             Self::Proof => 18,
             Self::ProofInContext => 19,
             Self::Chunk => 14,
-            Self::Key => 9,
+            Self::Key => 10,
         }
     }
 

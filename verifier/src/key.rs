@@ -18,10 +18,10 @@ use crate::codec::{decode_with_rest, encode_part, encode_with_rest, CodecError, 
 use crate::opening::{Commitment, CommitmentName, CommitmentParams, OpenedColumns, OpeningError};
 use crate::suite::{Digest, Suite};
 
-/// How the trees of a key are made. Later versions may know more values; this one knows those of [`CommitmentHeader::CURRENT`]
-/// under every suite.
+/// How the trees of a key are made, and the way in which its model is proved. Later versions may know more values; this one knows
+/// those of [`KeyHeader::CURRENT`] under every suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CommitmentHeader {
+pub struct KeyHeader {
     /// Hash of trees, transcript and id.
     pub hash_suite: Suite,
     /// Points of a codeword in one leaf of the weight tree.
@@ -30,18 +30,36 @@ pub struct CommitmentHeader {
     pub random_coefficients: u32,
     /// Columns of public tables beside the lookup tables.
     pub table_columns: u32,
+    /// How the lookup tables are proved; 0: by the STARK.
+    pub tables: u32,
+    /// Whether the weights are hidden from whoever has proofs; 0: they are public.
+    pub private_weights: u32,
+    /// The kind of attention; 0: one softmax over all open pairs.
+    pub attention: u32,
+    /// Number of kinds of layers with a window of their own.
+    pub windows: u32,
+    /// Number of committed tables of rotations.
+    pub rotation_tables: u32,
+    /// Units of committed boundaries between chunks.
+    pub boundary_units: u32,
 }
 
-impl CommitmentHeader {
-    /// Blake2s, two points per leaf, nothing random, no further tables.
+impl KeyHeader {
+    /// Blake2s, two points per leaf, and nothing of all else.
     pub const CURRENT: Self = Self {
         hash_suite: Suite::Blake2s,
         leaf_points: CommitmentParams::LEAF_POINTS,
         random_coefficients: 0,
         table_columns: 0,
+        tables: 0,
+        private_weights: 0,
+        attention: 0,
+        windows: 0,
+        rotation_tables: 0,
+        boundary_units: 0,
     };
 
-    /// That of a suite.
+    /// The header of keys of a suite.
     pub const fn of(hash_suite: Suite) -> Self {
         Self {
             hash_suite,
@@ -49,24 +67,26 @@ impl CommitmentHeader {
         }
     }
 
+    /// Every field beside the suite, with its name in messages.
+    const fn numbers(&self) -> [(&'static str, u32); 9] {
+        [
+            ("number of points per leaf", self.leaf_points),
+            ("number of random coefficients per column", self.random_coefficients),
+            ("number of public table columns", self.table_columns),
+            ("way of proving lookup tables", self.tables),
+            ("privacy of the weights", self.private_weights),
+            ("kind of attention", self.attention),
+            ("number of kinds of layers with windows", self.windows),
+            ("number of committed rotation tables", self.rotation_tables),
+            ("number of units of committed boundaries", self.boundary_units),
+        ]
+    }
+
     /// Errors unless every field beside the suite has the value that this verifier is written for.
     fn check(&self) -> Result<(), KeyError> {
-        let known = Self::CURRENT;
-        let fields = [
-            ("number of points per leaf", self.leaf_points, known.leaf_points),
-            (
-                "number of random coefficients per column",
-                self.random_coefficients,
-                known.random_coefficients,
-            ),
-            (
-                "number of public table columns",
-                self.table_columns,
-                known.table_columns,
-            ),
-        ];
-        match fields.into_iter().find(|(_, got, supported)| got != supported) {
-            Some((what, got, supported)) => Err(KeyError::Header { what, got, supported }),
+        let mut fields = self.numbers().into_iter().zip(Self::CURRENT.numbers());
+        match fields.find(|((_, got), (_, supported))| got != supported) {
+            Some(((what, got), (_, supported))) => Err(KeyError::Header { what, got, supported }),
             None => Ok(()),
         }
     }
@@ -83,7 +103,7 @@ pub struct ModelKey {
     /// Layout and rate of the weight commitment.
     pub weights: CommitmentParams,
     /// Hash and layout of the trees.
-    pub header: CommitmentHeader,
+    pub header: KeyHeader,
     /// Merkle root of the weight codewords.
     pub weights_root: [u8; 32],
     /// Merkle root of the preprocessed columns (the lookup tables).
@@ -103,7 +123,7 @@ struct Computation<'a> {
     config: &'a ModelConfig,
     params: &'a ModelParams,
     weights: &'a CommitmentParams,
-    header: &'a CommitmentHeader,
+    header: &'a KeyHeader,
     weights_root: &'a [u8; 32],
     tables_root: &'a [u8; 32],
 }

@@ -205,7 +205,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::key::CommitmentHeader;
+    use crate::key::KeyHeader;
     use crate::opening::parts::{Layout, TILE_AREA_LOG};
     use crate::policy::{ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, SHORT_MESSAGE_LOG};
     use crate::suite::SuiteChannel;
@@ -254,7 +254,7 @@ mod tests {
                 columns: Vec::new(),
                 biases: Vec::new(),
             },
-            header: CommitmentHeader::CURRENT,
+            header: KeyHeader::CURRENT,
             weights_root: [0; 32],
             tables_root: [0; 32],
             tokenizer: Vec::new(),

@@ -12,7 +12,7 @@
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::ops::PLACES;
+use tessera_circuits::claims::PLACES;
 use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;

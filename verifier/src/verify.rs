@@ -3,9 +3,8 @@
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
-use tessera_circuits::claims::{batch, Heard, LinearClaim};
-use tessera_circuits::model::{ModelConfig, MIN_ROWS_LOG};
-use tessera_circuits::ops::Operands;
+use tessera_circuits::claims::{batch, Heard, LinearClaim, Operands};
+use tessera_circuits::model::{LeadingRows, ModelConfig, MIN_ROWS_LOG};
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::shape::{LeafLimits, Product, Shape};
 use tessera_circuits::statement::{Statement, StatementError};
@@ -30,7 +29,7 @@ use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
 pub use crate::public::{linear_variables, unit_coefficients};
 use crate::stark::{self, StarkClaim, StarkError};
-use crate::suite::{Digest, Suite};
+use crate::suite::Digest;
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
 
@@ -96,10 +95,15 @@ pub struct Verified {
     pub context: Option<Context>,
 }
 
-/// Absorbs what every proof has before the first message: parameters, with those of the activations, model, statement, and
-/// which part of it the chunk is, context: zeros, which are no context, if there is none.
+/// What a proof hides: flags, bits of privacy, how tables are proved, number of revealed positions, and four reserved words. This
+/// version hides nothing, so no proof has such fields, and both sides absorb zeros.
+const HIDING: [u32; 8] = [0; 8];
+
+/// Absorbs what every proof has before the first message: parameters, with those of the activations, model, lengths, what is
+/// hidden, statement, and which part of it the chunk is, context: zeros, which are no context, if there is none. The suite and the
+/// rule of leading rows are those of the key. The statement must have passed its check.
 pub fn open_transcript(
-    suite: Suite,
+    key: &ModelKey,
     model: &ModelId,
     activations: &CommitmentParams,
     statement: &Statement,
@@ -107,9 +111,11 @@ pub fn open_transcript(
     ends: &Ends<'_>,
     context: Option<&Context>,
 ) -> Transcript {
-    let mut transcript = Transcript::of(suite, PROTOCOL);
+    let mut transcript = Transcript::of(key.header.hash_suite, PROTOCOL);
     transcript.words("parameters", &parameter_words(activations.words()));
     transcript.bytes("model", &model.0);
+    transcript.words("lengths", &lengths(&key.params.leading, statement));
+    transcript.words("hiding", &HIDING);
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
     let layers = [chunk.start, chunk.end, chunk.of];
@@ -122,6 +128,12 @@ pub fn open_transcript(
     let bytes: &[u8; Context::BYTES] = context.map_or(&none, Context::bytes);
     transcript.bytes("context", bytes);
     transcript
+}
+
+/// Numbers of words of prompt and output, and of leading rows among the padded ones.
+fn lengths(rule: &LeadingRows, statement: &Statement) -> [u32; 3] {
+    let leading = statement.leading(rule, ModelConfig::token_log(statement.rows()));
+    [statement.prompt.len(), statement.output.len(), leading].map(|n| n as u32)
 }
 
 /// Sends clipped values.
@@ -209,7 +221,7 @@ pub struct ChunkStatement<'a> {
     pub key: &'a ModelKey,
     /// The key's id.
     pub model: &'a ModelId,
-    /// Must have passed its check.
+    /// The statement.
     pub statement: &'a Statement,
     /// The chunk.
     pub chunk: &'a Chunk,
@@ -303,6 +315,7 @@ fn conversation(
     proof: &ChunkProof,
 ) -> Result<Conversation, VerifyError> {
     let ChunkStatement { key, statement, .. } = *claim;
+    statement.check(&key.config)?;
     claim.check_ends()?;
     let shape = key.shape(claim.chunk, statement.lengths()).with_leaf_limits(limits);
     let params = claim.chunk.params(&key.params);
@@ -310,10 +323,9 @@ fn conversation(
 
     // Commitments and what is in clear before any challenge, multiplicities before those of the lookups.
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
-    let (suite, model) = (key.header.hash_suite, claim.model);
     let mut transcript = open_transcript(
-        suite,
-        model,
+        key,
+        claim.model,
         &activations,
         statement,
         claim.chunk,
@@ -368,7 +380,10 @@ fn conversation(
         operands: matmuls.operands,
         denominators: leaves.iter().map(|leaf| leaf.denominator).collect(),
     };
-    let value = batch.total(&heard);
+    let value = batch.total(&heard).ok_or(VerifyError::Products {
+        got: heard.operands.values().len(),
+        expected: shape.existing().count(),
+    })?;
     let variables = linear_variables(&shape);
     let (linear, nonce) = (proof.part(|p| &p.linear), proof.part(|p| &p.linear_work));
     let last = Some((CLAIMS_WORK, nonce));
@@ -447,6 +462,11 @@ fn lookup_claims(
     relations: &Relations,
     leaves: &[LeafClaim],
 ) -> Result<Vec<LinearClaim>, VerifyError> {
+    // Both numbers follow from the shape. Leaves without a tree would be claimed of nothing.
+    if trees.len() != leaves.len() {
+        let tree = trees.len().min(leaves.len());
+        return Err(VerifyError::Numerators { tree });
+    }
     let mut claims = Vec::with_capacity(trees.len());
     for (tree, (own, leaf)) in trees.iter().zip(leaves).enumerate() {
         let own = own.claim(powers, relations, tree, leaf);

@@ -4,10 +4,9 @@
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, Heard};
+use tessera_circuits::claims::{batch, Batch, Heard, Operands};
 use tessera_circuits::mle::{eq_table, Corners};
 use tessera_circuits::model::MIN_ROWS_LOG;
-use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::scalar::Scalar;
 use tessera_circuits::shape::Shape;
@@ -135,7 +134,8 @@ pub fn calculate<K: Scalar>(
     let (families, matrices) = (families_of(shape, inputs.family), (columns.bands(), columns.log_band()));
     with_claims(key, shape, statement, inputs, |public, batch| Results {
         embedding: public.embed_operand(&inputs.products),
-        value: batch.total(&inputs.heard),
+        // Inputs have a value of every product and tree.
+        value: batch.total(&inputs.heard).unwrap_or_default(),
         coefficients: [
             public.band_extension(&inputs.products, &families, matrices, bands),
             unit_extension(shape, batch, &inputs.linear, units),

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::ops::PLACES;
+use tessera_circuits::claims::PLACES;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_circuits::wiring::Points;

@@ -3,7 +3,7 @@
 
 use stwo::core::fields::qm31::SecureField;
 
-use crate::ops::Operands;
+use super::operands::Operands;
 use crate::shape::Product;
 
 /// The name of a value that the prover says.

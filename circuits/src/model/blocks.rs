@@ -3,13 +3,11 @@
 use std::fmt;
 
 use super::{range, ModelError};
-use serde::de::{Error, SeqAccess, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
-/// How the blocks of a model are built and what comes out of the last one: facts that are independent of each other. The
-/// format of keys can express seven combinations ([`Self::number`]); [`ModelConfig::check`](super::ModelConfig::check) refuses
-/// all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// How the blocks of a model are built and what comes out of the last one: facts that are independent of each other. A key can
+/// say any of them together; [`ModelConfig::check`](super::ModelConfig::check) refuses combinations that this program does not prove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Blocks {
     /// Whether the residual stream is normed before it is read, or where it is added to.
     pub order: Order,
@@ -26,7 +24,7 @@ pub struct Blocks {
 }
 
 /// Where the norms of the residual stream are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Order {
     /// Attention and MLP read normed states, and each adds to the state before, as it is (pre-norm).
     NormFirst,
@@ -35,7 +33,7 @@ pub enum Order {
 }
 
 /// Which tokens a token sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Mask {
     /// Itself and those before it.
     Causal,
@@ -44,7 +42,7 @@ pub enum Mask {
 }
 
 /// The result that is made of the last states.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Output {
     /// Logits, of which tokens are generated.
     Tokens,
@@ -55,7 +53,7 @@ pub enum Output {
 }
 
 /// What a reranker has that other encoders have not (docs/protocol.md, section 16.14).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Reranker {
     /// The token that ends the first text, where the tokens after it are of another type; `None` if there is one type.
     pub separator: Option<u32>,
@@ -63,11 +61,8 @@ pub struct Reranker {
     pub sigmoid: bool,
 }
 
-/// What stands in keys for no separator.
-const NO_SEPARATOR: u32 = u32::MAX;
-
 /// What scores of attention stay below: a score `s` becomes `c tanh(s / c)`, `c` the cap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ScoreCap {
     /// `256 c`.
     pub units: u32,
@@ -94,18 +89,13 @@ impl ScoreCap {
 }
 
 /// How an encoder makes one vector of the last states of all token rows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Pooling {
     /// The sum over the rows of the text, of which the mean is a multiple.
     Mean,
     /// The first row.
     First,
 }
-
-/// The number of capped ones; the cap follows it.
-const CAPPED: u8 = 5;
-/// The number of rerankers; separator and sigmoid follow it.
-const RERANKER: u8 = 6;
 
 impl Blocks {
     /// The facts of most models that generate tokens.
@@ -117,21 +107,6 @@ impl Blocks {
         score_cap: None,
         output: Output::Tokens,
     };
-    /// The combinations that a key writes as a single number, indexed by that number. Before a key can say that sums are normed and
-    /// outputs, too, it has to say which of their gains take off a mean.
-    const NUMBERED: [Self; 5] = [
-        Self::DECODER,
-        Self {
-            parallel: true,
-            ..Self::DECODER
-        },
-        Self::encoder(Output::Vector(Pooling::Mean)),
-        Self::encoder(Output::Vector(Pooling::First)),
-        Self {
-            norm_outputs: true,
-            ..Self::DECODER
-        },
-    ];
 
     /// The facts of encoders such as BERT.
     pub const fn encoder(output: Output) -> Self {
@@ -143,24 +118,27 @@ impl Blocks {
         }
     }
 
-    /// The number that keys and model directories have for these facts. `None` for a combination that they cannot say.
-    pub fn number(self) -> Option<u8> {
-        let plain = Self {
-            score_cap: None,
-            ..self
+    /// Whether this program proves models with these facts. Before sums can be normed and outputs, too, a key has to say which of
+    /// their gains take off a mean.
+    fn is_proved(self) -> bool {
+        let parallel = Self {
+            parallel: true,
+            ..Self::DECODER
         };
-        let at = Self::NUMBERED.iter().position(|own| *own == plain);
-        match (at, self.score_cap, self.output) {
-            (Some(4), Some(_), _) => Some(CAPPED),
-            (Some(at), None, _) => u8::try_from(at).ok(),
-            (None, None, Output::Scores(_)) if self == Self::encoder(self.output) => Some(RERANKER),
-            _ => None,
+        let normed = Self {
+            norm_outputs: true,
+            score_cap: self.score_cap,
+            ..Self::DECODER
+        };
+        match self.output {
+            Output::Tokens => [Self::DECODER, parallel, normed].contains(&self),
+            Output::Vector(_) | Output::Scores(_) => self == Self::encoder(self.output),
         }
     }
 
-    /// Checks that keys can say these facts.
+    /// Checks that this program proves these facts together, and that the cap is in its range.
     pub(super) fn check(self) -> Result<(), ModelError> {
-        if self.number().is_none() {
+        if !self.is_proved() {
             return Err(ModelError::Blocks(self.to_string()));
         }
         self.score_cap.map_or(Ok(()), |cap| {
@@ -212,85 +190,6 @@ impl fmt::Display for Blocks {
     }
 }
 
-impl TryFrom<u8> for Blocks {
-    type Error = String;
-
-    /// Those that are a number alone.
-    fn try_from(number: u8) -> Result<Self, String> {
-        let own = Self::NUMBERED.get(usize::from(number));
-        own.copied().ok_or_else(|| format!("{number} is no order of blocks"))
-    }
-}
-
-/// Written as a number. A cap follows it where scores are capped, separator and sigmoid follow it in rerankers. In JSON these are
-/// lists.
-impl Serialize for Blocks {
-    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let Some(number) = self.number() else {
-            return Err(serde::ser::Error::custom(format!(
-                "blocks that keys cannot say: {self}"
-            )));
-        };
-        match (self.score_cap, self.output) {
-            (Some(cap), _) => (number, cap.units).serialize(to),
-            (None, Output::Scores(own)) => {
-                let separator = own.separator.unwrap_or(NO_SEPARATOR);
-                (number, separator, own.sigmoid).serialize(to)
-            }
-            (None, _) => number.serialize(to),
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Blocks {
-    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        match from.is_human_readable() {
-            true => from.deserialize_any(Numbers),
-            // What is not read of the three is left.
-            false => from.deserialize_tuple(3, Numbers),
-        }
-    }
-}
-
-/// A number, or a number and what follows it.
-struct Numbers;
-
-impl<'de> Visitor<'de> for Numbers {
-    type Value = Blocks;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an order of blocks")
-    }
-
-    fn visit_u64<E: Error>(self, number: u64) -> Result<Blocks, E> {
-        let small = u8::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))?;
-        Blocks::try_from(small).map_err(E::custom)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Blocks, A::Error> {
-        let missing = || A::Error::custom("an order of blocks ends early");
-        let number: u8 = list.next_element()?.ok_or_else(missing)?;
-        match number {
-            CAPPED => {
-                let units = list.next_element()?.ok_or_else(missing)?;
-                Ok(Blocks {
-                    norm_outputs: true,
-                    score_cap: Some(ScoreCap { units }),
-                    ..Blocks::DECODER
-                })
-            }
-            RERANKER => {
-                let separator: u32 = list.next_element()?.ok_or_else(missing)?;
-                Ok(Blocks::encoder(Output::Scores(Reranker {
-                    separator: (separator != NO_SEPARATOR).then_some(separator),
-                    sigmoid: list.next_element()?.ok_or_else(missing)?,
-                })))
-            }
-            other => Blocks::try_from(other).map_err(A::Error::custom),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,51 +227,48 @@ mod tests {
         all
     }
 
-    /// Seven combinations can be written, one of them with two rerankers here, and each is read as itself; the others are refused by name.
+    /// Of all combinations seven are proved, one of them with two rerankers here; the others are refused by name.
     #[test]
-    fn a_combination_is_written_as_itself_or_refused() {
-        let (mut written, mut seen) = (0, std::collections::HashSet::new());
+    fn a_combination_is_proved_or_refused_by_name() {
+        let mut proved = 0;
         for blocks in all() {
-            match (blocks.number(), serde_json::to_string(&blocks)) {
-                (Some(_), Ok(text)) => {
-                    written += 1;
-                    assert_eq!(serde_json::from_str::<Blocks>(&text).expect("blocks"), blocks);
-                    assert!(seen.insert(text), "{blocks}");
+            match blocks.check() {
+                Ok(()) => proved += 1,
+                Err(error) => {
+                    let text = error.to_string();
+                    assert!(text.starts_with("this program does not prove"), "{text}");
+                    assert!(text.ends_with(&blocks.to_string()), "{text}");
                 }
-                (None, Err(error)) => assert!(error.to_string().contains(&blocks.to_string())),
-                (number, text) => panic!("{blocks}: {number:?} {text:?}"),
             }
         }
-        assert_eq!(written, 8);
+        assert_eq!(proved, 8);
+    }
+
+    /// Keys say every combination, also those that are refused, and no two in the same way.
+    #[test]
+    fn every_combination_is_written_and_read_as_itself() {
+        let mut seen = std::collections::HashSet::new();
+        for blocks in all() {
+            let text = serde_json::to_string(&blocks).expect("JSON");
+            assert_eq!(serde_json::from_str::<Blocks>(&text).expect("blocks"), blocks);
+            assert!(seen.insert(text), "{blocks}");
+        }
     }
 
     #[test]
-    fn orders_of_blocks_are_numbers_and_caps_follow_theirs() {
-        for number in 0..5 {
-            let blocks = Blocks::try_from(number).expect("a number of an order");
-            let text = serde_json::to_string(&blocks).expect("JSON");
-            assert_eq!((text, blocks.number()), (number.to_string(), Some(number)));
-            assert_eq!(blocks.score_cap, None);
-        }
-        assert_eq!(serde_json::to_string(&capped()).expect("JSON"), "[5,12800]");
-        for (separator, sigmoid, text) in [(Some(102), false, "[6,102,false]"), (None, true, "[6,4294967295,true]")] {
-            let reranker = Blocks::encoder(Output::Scores(Reranker { separator, sigmoid }));
-            assert_eq!(serde_json::to_string(&reranker).expect("JSON"), text);
-        }
-        for wrong in [
-            "5",
-            "[5]",
-            "[9,1]",
-            "300",
-            "-1",
-            "\"5\"",
-            "[5,12800,1]",
-            "6",
-            "[6,102]",
-            "[6,102,2]",
-            "[6,102,true,1]",
+    fn caps_out_of_range_are_refused() {
+        for (units, fits) in [
+            (0, false),
+            (1, true),
+            (1 << 18, true),
+            ((1 << 18) + 1, false),
+            (u32::MAX, false),
         ] {
-            assert!(serde_json::from_str::<Blocks>(wrong).is_err(), "{wrong}");
+            let blocks = Blocks {
+                score_cap: Some(ScoreCap { units }),
+                ..capped()
+            };
+            assert_eq!(blocks.check().is_ok(), fits, "{units}");
         }
     }
 

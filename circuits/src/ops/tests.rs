@@ -1,4 +1,5 @@
 use super::*;
+use crate::claims::PLACES;
 use crate::model::{
     odd_config, test_params, Blocks, ChannelShift, Output, Pooling, ScoreCap, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
 };

@@ -99,9 +99,11 @@ fn types_follow_from_the_first_separator() {
     let one = reranker(false, None);
     assert_eq!(one.types_of(&[5, 9, 6]), [0; 3]);
     assert_eq!(one.dims(crate::model::MatmulKind::Embed).0, vocab + context);
-    let outside = reranker(false, Some(vocab as u32)).check();
-    assert!(
-        matches!(outside, Err(ModelError::OutOfRange { what: "separator", .. })),
-        "{outside:?}"
-    );
+    for id in [vocab as u32, u32::MAX] {
+        let outside = reranker(false, Some(id)).check();
+        assert!(
+            matches!(outside, Err(ModelError::OutOfRange { what: "separator", .. })),
+            "{outside:?}"
+        );
+    }
 }

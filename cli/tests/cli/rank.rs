@@ -147,7 +147,8 @@ fn a_pair_is_ranked_proved_and_verified() {
             .contains("the prompt is not the expected one"));
     }
     let inspected = done(args!["inspect", key]);
-    assert_eq!(inspected["config"]["blocks"], json!([6, 3, true]));
+    let output = &inspected["config"]["blocks"]["output"];
+    assert_eq!(*output, json!({"Scores": {"separator": 3, "sigmoid": true}}));
     let fidelity = done(args!["fidelity", "--model", model, "--checkpoint", checkpoint]);
     assert!(
         fidelity["difference_worst"].as_f64().expect("a difference") < 0.05,

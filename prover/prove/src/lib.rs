@@ -394,7 +394,7 @@ fn unchecked(
     let params = CommitmentParams::of_activations(shape, &key.weights);
     let suite = key.header.hash_suite;
     let mut transcript = open_transcript(
-        suite,
+        key,
         claim.model,
         &params,
         statement,
@@ -449,7 +449,9 @@ fn unchecked(
             operands: matmuls.operands.clone(),
             denominators: lookups.claims.iter().map(|leaf| leaf.denominator).collect(),
         };
-        let linear = claims::prove(&batch, batch.total(&heard), shape, device, columns, &mut transcript)?;
+        // Products and trees are those of the chunk, so none is without a value.
+        let value = batch.total(&heard).unwrap_or_default();
+        let linear = claims::prove(&batch, value, shape, device, columns, &mut transcript)?;
         Ok::<_, DeviceError>((batch, linear))
     })?;
 

@@ -2,8 +2,8 @@
 //! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::claims::Operands;
 use tessera_circuits::model::TILE_LOG;
-use tessera_circuits::ops::Operands;
 use tessera_circuits::wiring::{suffix, Public};
 use tessera_verifier::labels::{MATMULS, OPERANDS};
 use tessera_verifier::opening::OpenedColumns;

@@ -20,7 +20,7 @@ use tessera_prover::{boundaries, generate_statement, prove_chunk, ProverModel};
 use tessera_recipe::Recipe;
 use tessera_support::progress::Silent;
 use tessera_verifier::context::Context;
-use tessera_verifier::key::{CommitmentHeader, ModelKey};
+use tessera_verifier::key::{KeyHeader, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
@@ -63,7 +63,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         config: model.config.clone(),
         params: model.params.clone(),
         weights: params_for(model.config.total_tiles()),
-        header: CommitmentHeader::CURRENT,
+        header: KeyHeader::CURRENT,
         weights_root: [0; 32],
         tables_root: [0; 32],
         tokenizer: Vec::new(),
@@ -106,7 +106,7 @@ impl TestModel {
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
             weights,
-            header: CommitmentHeader::of(suite),
+            header: KeyHeader::of(suite),
             weights_root,
             tables_root: tables_root(suite, &quantised.params, &quantised.config),
             ..unrooted_key(&quantised)

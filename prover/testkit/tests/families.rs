@@ -402,7 +402,7 @@ fn frequencies_are_written_and_read_exactly() {
     assert_eq!(serde_json::from_str::<Rotation>(&text).expect("a rotation"), rotation);
 }
 
-/// The order of blocks is a byte of a key; a cap follows its number, and only there is one.
+/// A cap is an option of a key: a byte says whether there is one.
 #[test]
 fn caps_are_written_and_read_exactly() {
     let capped = Blocks {
@@ -414,10 +414,10 @@ fn caps_are_written_and_read_exactly() {
     key.config.blocks = capped;
     let bytes = key.to_bytes().expect("the key encodes");
     assert_eq!(ModelKey::from_bytes(&bytes).expect("a key"), key);
-    // The number and its cap, where they stand in the file: another number leaves four bytes too many.
-    let own = [&[5][..], &12_800u32.to_le_bytes()].concat();
-    let at = bytes.windows(5).position(|w| w == own).expect("the order");
-    for (place, byte) in [(at, 4), (at, 6), (at + 4, 1)] {
+    // Outputs are normed, there is a cap, and this one, where they stand in the file: without a cap four bytes are too many.
+    let own = [&[1, 1][..], &12_800u32.to_le_bytes()].concat();
+    let at = bytes.windows(6).position(|w| w == own).expect("the cap");
+    for (place, byte) in [(at, 0), (at + 1, 0), (at + 1, 2), (at + 5, 1)] {
         let mut other = bytes.clone();
         other[place] = byte;
         // The verifier reads what follows as a recipe, so it refuses the key, or has another one, whose recipe nobody can read.

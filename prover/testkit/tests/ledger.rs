@@ -91,7 +91,7 @@ struct Golden {
     /// As in [`ModelConfig`], from `hidden` to `context`.
     config: [usize; 8],
     head_norms: bool,
-    /// The number of the order of blocks.
+    /// As in [`ModelConfig`].
     blocks: Blocks,
     rows: usize,
     outputs: usize,

@@ -33,7 +33,7 @@ fn key() -> ModelKey {
         },
         params: ModelParams::sample(&config).with_largest_norms(&config),
         config,
-        header: CommitmentHeader::CURRENT,
+        header: KeyHeader::CURRENT,
         weights_root: [1; 32],
         tables_root: [2; 32],
         tokenizer: b"tokenizer".to_vec(),
@@ -48,7 +48,7 @@ type Change = (&'static str, fn(&mut ModelKey));
 #[test]
 fn every_field_that_defines_the_model_is_in_its_id() {
     let honest = key().id().unwrap();
-    let changes: [Change; 14] = [
+    let changes: [Change; 20] = [
         ("config", |k| k.config.rotations = vec![Rotation::Base(1e5)]),
         ("frequencies", |k| {
             k.config.rotations = vec![Rotation::Frequencies(vec![0.5; 3])]
@@ -63,6 +63,12 @@ fn every_field_that_defines_the_model_is_in_its_id() {
         ("leaves", |k| k.header.leaf_points = 4),
         ("random coefficients", |k| k.header.random_coefficients = 1),
         ("table columns", |k| k.header.table_columns = 1),
+        ("tables", |k| k.header.tables = 1),
+        ("private weights", |k| k.header.private_weights = 1),
+        ("attention", |k| k.header.attention = 1),
+        ("windows", |k| k.header.windows = 1),
+        ("rotation tables", |k| k.header.rotation_tables = 1),
+        ("boundary units", |k| k.header.boundary_units = 1),
         ("root of the weights", |k| k.weights_root[31] ^= 1),
         ("root of the tables", |k| k.tables_root[31] ^= 1),
         ("tokenizer", |k| k.tokenizer[0] ^= 1),
@@ -118,12 +124,18 @@ fn the_id_is_a_digest_of_the_digests_of_parts_of_the_file() {
 }
 
 #[test]
-fn a_commitment_of_another_kind_is_refused_by_name() {
+fn a_header_of_another_kind_is_refused_by_name() {
     key().check().unwrap();
-    let changes: [Change; 3] = [
+    let changes: [Change; 9] = [
         ("points per leaf", |k| k.header.leaf_points = 1),
         ("random coefficients", |k| k.header.random_coefficients = 24),
         ("public table columns", |k| k.header.table_columns = u32::MAX),
+        ("way of proving lookup tables", |k| k.header.tables = 1),
+        ("privacy of the weights", |k| k.header.private_weights = 1),
+        ("kind of attention", |k| k.header.attention = 1),
+        ("kinds of layers with windows", |k| k.header.windows = 1),
+        ("committed rotation tables", |k| k.header.rotation_tables = 2),
+        ("units of committed boundaries", |k| k.header.boundary_units = 1 << 31),
     ];
     for (what, change) in changes {
         let mut other = key();

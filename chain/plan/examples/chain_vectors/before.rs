@@ -1,7 +1,7 @@
 //! All that is said before the opening.
 
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::ops::Operands;
+use tessera_circuits::claims::Operands;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::trees::{groups, lookup_trees};
@@ -14,7 +14,6 @@ use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::draw_relations;
-use tessera_verifier::suite::Suite;
 use tessera_verifier::sumcheck::{self, SumcheckProof};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{linear_variables, open_transcript, sum_of_products, weight_claim, weight_families};
@@ -70,6 +69,8 @@ impl Before<'_> {
             .map(|own| own.variables.map_or(NONE, |v| v as u8));
         data.put("variables", &variables.collect::<Vec<_>>());
         data.put("linear", &[linear_variables(self.shape) as u8]);
+        let rule = &key.params.leading;
+        data.put("leading rows", &[rule.first, rule.run.into(), self.shape.token as u8]);
         let clips = &own.statistics.clips;
         let counts = [statement.prompt.len(), statement.output.len(), clips.len()];
         data.words("numbers", counts.map(|n| n as u32));
@@ -119,7 +120,7 @@ impl Before<'_> {
         let (model, whole) = (&self.proof.model, Chunk::whole(self.key.config.layers));
         let ends = Ends::default();
         let mut t = open_transcript(
-            Suite::Keccak,
+            self.key,
             model,
             self.params,
             &statement,

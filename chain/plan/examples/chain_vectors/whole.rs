@@ -4,9 +4,8 @@ use stwo::core::channel::Channel as _;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::claims::{batch, Heard, LinearClaim};
+use tessera_circuits::claims::{batch, Heard, LinearClaim, Operands};
 use tessera_circuits::model::MIN_ROWS_LOG;
-use tessera_circuits::ops::Operands;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
@@ -123,7 +122,7 @@ fn opening_of(
     claims.extend(public.operand_claims(products));
     claims.extend(lookup_claims);
     let batch = batch(claims, t.challenge(CLAIMS));
-    let claimed = batch.total(&heard);
+    let claimed = batch.total(&heard).ok_or("a value that nobody says")?;
     let before = Before {
         key,
         proof: whole_proof,
@@ -177,7 +176,7 @@ fn beginning(
 ) -> Result<Transcript, Failure> {
     let (model, ends) = (&proof.model, Ends::default());
     let mut t = open_transcript(
-        Suite::Keccak,
+        key,
         model,
         activations,
         &proof.statement,

@@ -39,8 +39,7 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     let own = &mut proof.chunks[0];
 
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
-    let suite = key.header.hash_suite;
-    let mut transcript = open_transcript(suite, &proof.model, &activations, statement, &chunk, &ends, None);
+    let mut transcript = open_transcript(key, &proof.model, &activations, statement, &chunk, &ends, None);
     transcript.send(ACTIVATIONS, &own.activations);
     stark::absorb_tables(&key.tables_root, &own.stark, &mut transcript).expect("the tables of the key");
     absorb_statistics(&own.statistics, &mut transcript);

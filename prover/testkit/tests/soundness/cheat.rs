@@ -16,9 +16,8 @@ use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, Heard, LinearClaim};
+use tessera_circuits::claims::{batch, Batch, Heard, LinearClaim, Operands, PLACES};
 use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG, TILE_LOG};
-use tessera_circuits::ops::{Operands, PLACES};
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -477,7 +476,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
     } = proved;
     // The code is the verifier's.
     let params = CommitmentParams::of_activations(&key.shape(claim.chunk, statement.lengths()), &key.weights);
-    let mut transcript = (hooks.transcript)(claim.model, &params, statement, claim.chunk, &claim.ends);
+    let mut transcript = (hooks.transcript)(claim.key, claim.model, &params, statement, claim.chunk, &claim.ends);
     let own_params = params;
     // The code of what is committed to, which is another one if the trace has other columns.
     let params = CommitmentParams::of_activations(&shape, &key.weights);
@@ -504,7 +503,7 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
 
     // The verifier asks for work over what it is shown, whatever the challenges are drawn from.
     let mut heard = open_transcript(
-        Suite::default(),
+        claim.key,
         claim.model,
         &own_params,
         statement,

@@ -14,9 +14,8 @@ use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
 use tessera_prover::trace::Columns;
 use tessera_verifier::gkr::GroupProof;
-use tessera_verifier::key::ModelId;
+use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
-use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::open_transcript;
 
@@ -74,7 +73,8 @@ pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut Columns, &mut K) +
 pub type AlterLate<'a> = dyn Fn(&Shape, &[K], &[K], &mut [Columns]) + 'a;
 
 /// Makes the transcript that a proof starts with.
-pub type OpenTranscript<'a> = dyn Fn(&ModelId, &CommitmentParams, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
+pub type OpenTranscript<'a> =
+    dyn Fn(&ModelKey, &ModelId, &CommitmentParams, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
 
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
@@ -152,7 +152,7 @@ pub struct Hooks<'a> {
 
 /// No cheating.
 pub const HONEST: Hooks<'static> = Hooks {
-    transcript: &|m, a, s, c, e| open_transcript(Suite::Blake2s, m, a, s, c, e, None),
+    transcript: &|k, m, a, s, c, e| open_transcript(k, m, a, s, c, e, None),
     pcs: None,
     source: None,
     proved: None,

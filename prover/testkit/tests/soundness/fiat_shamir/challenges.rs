@@ -6,9 +6,8 @@ use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, Heard};
+use tessera_circuits::claims::{batch, Batch, Heard, Operands};
 use tessera_circuits::model::MIN_ROWS_LOG;
-use tessera_circuits::ops::Operands;
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{lookup_trees, Forest, LeafClaim, LookupTree};
@@ -76,15 +75,7 @@ impl Challenges {
         let shape = key.shape(&whole, proof.statement.lengths());
         let params = CommitmentParams::of_activations(&shape, &key.weights);
         let ends = Ends::default();
-        let mut t = open_transcript(
-            key.header.hash_suite,
-            &proof.model,
-            &params,
-            &proof.statement,
-            &whole,
-            &ends,
-            None,
-        );
+        let mut t = open_transcript(key, &proof.model, &params, &proof.statement, &whole, &ends, None);
         t.send(ACTIVATIONS, &own.activations);
         absorb_tables(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);

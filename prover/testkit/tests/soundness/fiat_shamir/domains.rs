@@ -1,13 +1,15 @@
 //! Transcripts of another domain.
 
 use stwo::core::channel::Channel;
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::Statement;
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::policy::parameter_words;
 use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{VerifyError, PROTOCOL};
+use tessera_verifier::verify::{open_transcript, VerifyError, PROTOCOL};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::{assert_rejected, Scene};
@@ -18,6 +20,8 @@ struct Domain {
     protocol: &'static str,
     parameters: Vec<u32>,
     model: ModelId,
+    lengths: [u32; 3],
+    hiding: [u32; 8],
     prompt: Vec<u32>,
     output: Vec<u32>,
     layers: u32,
@@ -26,13 +30,18 @@ struct Domain {
 impl Domain {
     /// That of the verifier.
     fn own(scene: &Scene, model: &ModelId, activations: &CommitmentParams, statement: &Statement) -> Self {
+        let (prompt, output) = (&statement.prompt, &statement.output);
+        let rows = ModelConfig::token_log(statement.rows());
+        let leading = statement.leading(&scene.model.key.params.leading, rows);
         Self {
             suite: Suite::Blake2s,
             protocol: PROTOCOL,
             parameters: parameter_words(activations.words()).to_vec(),
             model: *model,
-            prompt: statement.prompt.clone(),
-            output: statement.output.clone(),
+            lengths: [prompt.len(), output.len(), leading].map(|n| n as u32),
+            hiding: [0; 8],
+            prompt: prompt.clone(),
+            output: output.clone(),
             layers: scene.model.key.config.layers as u32,
         }
     }
@@ -41,6 +50,8 @@ impl Domain {
         let mut transcript = Transcript::of(self.suite, self.protocol);
         transcript.words("parameters", &self.parameters);
         transcript.bytes("model", &self.model.0);
+        transcript.words("lengths", &self.lengths);
+        transcript.words("hiding", &self.hiding);
         transcript.words("prompt", &self.prompt);
         transcript.words("output", &self.output);
         transcript.words("chunk", &[0, self.layers, self.layers]);
@@ -57,6 +68,8 @@ impl Domain {
         channel.mix_u32s(&self.parameters);
         let model = self.model.0.as_chunks::<4>().0.iter();
         channel.mix_u32s(&model.map(|c| u32::from_le_bytes(*c)).collect::<Vec<_>>());
+        channel.mix_u32s(&self.lengths);
+        channel.mix_u32s(&self.hiding);
         channel.mix_u32s(&self.prompt);
         channel.mix_u32s(&self.output);
         channel.mix_u32s(&[0; 8]);
@@ -65,7 +78,7 @@ impl Domain {
 }
 
 /// Other domains, as changes of the verifier's own.
-const OTHERS: [fn(&mut Domain); 10] = [
+const OTHERS: [fn(&mut Domain); 14] = [
     |d| d.protocol = "tessera/0",
     // Of another suite than the key's.
     |d| d.suite = Suite::Keccak,
@@ -77,6 +90,12 @@ const OTHERS: [fn(&mut Domain); 10] = [
     // No work before the lookups.
     |d| d.parameters[10] = 0,
     |d| d.model = ModelId([7; 32]),
+    // A token more in the output, and a leading row less.
+    |d| d.lengths[1] += 1,
+    |d| d.lengths[2] -= 1,
+    // As if something were hidden, and as if a later version said something.
+    |d| d.hiding[0] = 1,
+    |d| d.hiding[7] = 1,
     |d| d.prompt.clear(),
     |d| d.output.clear(),
     // The same tokens, another border between prompt and output.
@@ -86,6 +105,31 @@ const OTHERS: [fn(&mut Domain); 10] = [
     },
 ];
 
+/// No word of the lengths, and none of what is hidden, is free: with each of them the first challenge is another one.
+#[test]
+fn challenges_depend_on_every_word_of_the_public_input() {
+    let scene = Scene::honest();
+    let (key, statement) = (&scene.model.key, &scene.statement);
+    let (model, whole) = (key.id().expect("an id"), Chunk::whole(key.config.layers));
+    let activations = CommitmentParams::of_activations(&key.shape(&whole, statement.lengths()), &key.weights);
+    let first = |mut transcript: Transcript| transcript.channel().draw_secure_felt();
+    let ends = Ends::default();
+    let verifier = open_transcript(key, &model, &activations, statement, &whole, &ends, None);
+    let own = || Domain::own(&scene, &model, &activations, statement);
+    let mut drawn = vec![first(verifier)];
+    assert_eq!(first(own().open()), drawn[0]);
+    for at in 0..11 {
+        let mut other = own();
+        match at {
+            0..3 => other.lengths[at] += 1,
+            _ => other.hiding[at - 3] += 1,
+        }
+        let challenge = first(other.open());
+        assert!(!drawn.contains(&challenge), "word {at}");
+        drawn.push(challenge);
+    }
+}
+
 /// A proof of the same model and statement, made for another protocol version, other parameters, or with something
 /// of the statement not absorbed. Gains: proofs of weaker versions pass as ones of this, statements chosen last.
 #[test]
@@ -93,7 +137,7 @@ fn proofs_of_another_domain_are_rejected() {
     let scene = Scene::honest();
     let attempt = |open: &dyn Fn(Domain) -> Transcript| {
         let hooks = Hooks {
-            transcript: &|m, a, s, _, _| open(Domain::own(&scene, m, a, s)),
+            transcript: &|_, m, a, s, _, _| open(Domain::own(&scene, m, a, s)),
             ..HONEST
         };
         scene.attempt(&hooks)
