@@ -475,43 +475,45 @@ fn tops_are_those_of_their_position() {
     assert_claims_violated(scene.attempt(&exchanged));
 }
 
-/// The logit of an output token is an int16, and not the smallest one: two tokens whose logits are 32,767 and 32,768 tie, as the second
+/// The shift of logits whose weights are chosen.
+const LOGIT_SHIFT: u8 = 2;
+
+/// The weights of the head with which an entry of the vocabulary has a logit at the last row of a prompt: the largest coordinates first.
+fn weights(scene: &Scene, logit: i64) -> Vec<i16> {
+    let (hidden, params) = (scene.model.key.config.hidden, &scene.model.key.params);
+    let last = scene.witness.streams.last().expect("a state");
+    let row_of = scene.statement.prompt.len() - 1;
+    let state = &last.y[row_of * hidden..][..hidden];
+    let most = i64::from(params.max_weight(MatmulKind::Head));
+    let mut order: Vec<usize> = (0..hidden).filter(|i| state[*i] != 0).collect();
+    order.sort_by_key(|i| -i64::from(state[*i]).abs());
+    let (mut rest, mut row) = (logit << (8 + LOGIT_SHIFT), vec![0i16; hidden]);
+    for i in order {
+        let value = i64::from(state[i]);
+        let weight = (rest / value).clamp(-most, most);
+        rest -= weight * value;
+        row[i] = weight as i16;
+    }
+    assert!(rest.abs() < 1 << (7 + LOGIT_SHIFT), "{rest} is left of {logit}");
+    row
+}
+
+/// The logit of an output token is an int16: two tokens whose logits are 32,767 and 32,768 tie, as the second
 /// one is clipped. The first one is the output. Where 32,768 could be written, the second one would be: both margins would be 0.
 #[test]
 fn no_output_token_has_a_logit_beyond_int16() {
     let mut plain = random_model(odd_config(), WeightFormat::Int16, 7);
     plain.params.biases.clear();
     let scene = one_token_of(plain);
-    let (hidden, params) = (scene.model.key.config.hidden, &scene.model.key.params);
-    let last = scene.witness.streams.last().expect("a state");
-    let row_of = scene.statement.prompt.len() - 1;
-    let state: Vec<i64> = last.y[row_of * hidden..][..hidden]
-        .iter()
-        .map(|y| (*y).into())
-        .collect();
-    let (most, shift) = (i64::from(params.max_weight(MatmulKind::Head)), 2);
-    // The weights with which a logit has a value: the largest coordinates first.
-    let weights = |logit: i64| {
-        let mut order: Vec<usize> = (0..hidden).filter(|i| state[*i] != 0).collect();
-        order.sort_by_key(|i| -state[*i].abs());
-        let (mut rest, mut row) = (logit << (8 + shift), vec![0i16; hidden]);
-        for i in order {
-            let weight = (rest / state[i]).clamp(-most, most);
-            rest -= weight * state[i];
-            row[i] = weight as i16;
-        }
-        assert!(rest.abs() < 1 << (7 + shift), "{rest} is left of {logit}");
-        row
-    };
-    let (first, second) = (100, 200);
+    let (hidden, first, second) = (scene.model.key.config.hidden, 100, 200);
     let mut model = scene.model.quantised.clone();
     edit(&mut model, MatrixId::HEAD, |head| {
         head.fill(0);
         for (id, logit) in [(first, 32_767), (second, 32_768)] {
-            head[id * hidden..][..hidden].copy_from_slice(&weights(logit));
+            head[id * hidden..][..hidden].copy_from_slice(&weights(&scene, logit));
         }
     });
-    model.params.head = ChannelShift(vec![shift as u8]);
+    model.params.head = ChannelShift(vec![LOGIT_SHIFT]);
     let mut scene = one_token_of(model);
     assert_eq!(scene.statement.output, [first as u32]);
     scene.attempt(&HONEST).expect("the first one wins");
@@ -535,6 +537,27 @@ fn no_output_token_has_a_logit_beyond_int16() {
         ..HONEST
     };
     scene.assert_caught(Caught::Lookup, &hooks);
+}
+
+/// Nor is it the smallest int16: where no logit is larger, all are clipped to it, and the first token is the output. Where it could be written, any token
+/// would be: those before it would be below it by margins that are not clipped.
+#[test]
+fn no_output_token_has_the_smallest_logit() {
+    let mut plain = random_model(odd_config(), WeightFormat::Int16, 7);
+    plain.params.biases.clear();
+    let scene = one_token_of(plain);
+    let (hidden, claimed) = (scene.model.key.config.hidden, 200);
+    let mut model = scene.model.quantised.clone();
+    edit(&mut model, MatrixId::HEAD, |head| {
+        let below = weights(&scene, -33_000);
+        head.chunks_mut(hidden).for_each(|row| row.copy_from_slice(&below));
+        head[claimed * hidden..][..hidden].copy_from_slice(&weights(&scene, -32_768));
+    });
+    model.params.head = ChannelShift(vec![LOGIT_SHIFT]);
+    let mut scene = one_token_of(model);
+    assert_eq!(scene.statement.output, [0]);
+    scene.statement.output = vec![claimed as u32];
+    scene.assert_caught(Caught::Lookup, &HONEST);
 }
 
 /// On a tie the lower token is the output: the higher one is not.
