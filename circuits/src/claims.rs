@@ -382,12 +382,12 @@ pub struct LinearClaim<K = SecureField> {
     pub groups: Vec<Group<K>>,
     /// The claimed sum, less what the prover says of it: public.
     pub value: K,
-    /// What the prover says of the claimed sum, if anything.
+    /// The value that the prover has to say, if the claimed sum is not public as a whole.
     pub said: Option<Said>,
 }
 
 impl<K: Scalar> LinearClaim<K> {
-    /// A claim of value zero.
+    /// Claims that the groups add up to zero.
     pub fn of(name: &'static str, groups: Vec<Group<K>>) -> Self {
         Self {
             name,
@@ -397,12 +397,13 @@ impl<K: Scalar> LinearClaim<K> {
         }
     }
 
-    /// The same groups, with a public value.
+    /// Claims that the groups add up to a public value.
     pub fn of_value(self, value: K) -> Self {
         Self { value, ..self }
     }
 
-    /// The same groups, whose value is the public one and what the prover says. Nothing was said of it before.
+    /// Adds a value that the prover says to the claimed sum. An operator calls this once at most, because a claim names one value; no key
+    /// and no proof decides how often it is called, so the assertion below is for whoever writes an operator, and releases are without it.
     pub fn and(self, said: Said) -> Self {
         debug_assert!(self.said.is_none(), "{}: two values", self.name);
         Self {
@@ -411,7 +412,7 @@ impl<K: Scalar> LinearClaim<K> {
         }
     }
 
-    /// The same claim with the whole sum as its value.
+    /// Puts the value that the prover said in the place of its name, for tests that look at one claim at a time.
     pub fn settled(self, heard: &Heard<K>) -> Self {
         let said = self.said.and_then(|said| heard.get(said));
         Self {
@@ -436,7 +437,7 @@ pub struct Batch<K = SecureField> {
     pub groups: Vec<Group<K>>,
     /// The claimed sum, less what the prover says of it: public.
     pub value: K,
-    /// What the prover says of the claimed sum, each with its weight.
+    /// The values that the prover has to say, each with the power of the challenge that weighs its claim.
     pub said: Vec<(K, Said)>,
 }
 

@@ -7,7 +7,7 @@ use crate::rounding::{shift_at, Rounded};
 use crate::shape::Shape;
 use crate::statement::Statement;
 
-/// What was clipped.
+/// The list of values that the prover clipped to int16.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Values that did not fit int16, by part and place.

@@ -36,7 +36,7 @@ pub struct Public<'a, K = SecureField> {
     pub statement: &'a Statement,
     /// What enters and leaves the chunk.
     pub ends: Ends<'a>,
-    /// What a proof has in clear: clipped values.
+    /// The values that the prover clipped, which a proof lists in clear.
     pub statistics: &'a Statistics,
     /// The random point.
     pub points: &'a Points<K>,

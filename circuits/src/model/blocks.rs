@@ -227,7 +227,8 @@ mod tests {
         all
     }
 
-    /// Of all combinations seven are proved, one of them with two rerankers here; the others are refused by name.
+    /// This program proves seven of all combinations, and refuses the others by name. The list has eight that pass, because it has two
+    /// rerankers.
     #[test]
     fn a_combination_is_proved_or_refused_by_name() {
         let mut proved = 0;

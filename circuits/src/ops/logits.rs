@@ -211,8 +211,8 @@ impl<K: Scalar> Public<'_, K> {
         *entry < self.statement.output.get(*output).copied().unwrap_or_default() as usize
     }
 
-    /// The logits of output tokens in the claim on clipped values: that of a clipped logit's output token, with its weight. It stands before
-    /// the claim's own [`Self::clipped`], which goes on to the next weights.
+    /// Adds `TOP` to the claim on clipped values, because a clipped logit is `TOP` less its margin: each clipped logit adds the `TOP` of its
+    /// output token, with the weight that the logit has. Call it before [`Self::clipped`], which moves on to the weights that follow.
     fn clipped_tops(&self, claims: &mut Claims<K>) {
         let axes = self.shape.full_axes(Part::LOGITS);
         let (mut weights, mut power) = (vec![K::zero(); self.shape.outputs], claims.power);

@@ -332,9 +332,9 @@ fn python(script: &str, arguments: &[&std::ffi::OsStr]) -> std::process::Output 
     output.expect("python3 runs")
 }
 
-// `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
+// `.ci/nightly` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
-#[ignore = "needs python3 with numpy, which CI has: cargo test -- --ignored"]
+#[ignore = "needs python3 with numpy, which .ci/nightly has: cargo test -- --ignored"]
 fn the_independent_implementations_agree_on_every_family() {
     for case in cases() {
         let (dir, checkpoint) = written(&case.config);

@@ -306,9 +306,9 @@ fn numbers(text: &str, name: &str) -> Vec<f64> {
         .collect()
 }
 
-// `.ci/run` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
+// `.ci/nightly` installs numpy and runs it; a plain `cargo test` must pass with rustup alone.
 #[test]
-#[ignore = "needs python3 with numpy, which CI has: cargo test -- --ignored"]
+#[ignore = "needs python3 with numpy, which .ci/nightly has: cargo test -- --ignored"]
 fn the_independent_implementations_agree_on_rerankers() {
     for case in cases() {
         let (dir, _) = written(&case.config);
