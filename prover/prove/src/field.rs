@@ -100,16 +100,25 @@ impl Packed {
         Self(v.to_m31_array().map(|c| Words::splat(c.0)))
     }
 
+    #[inline(always)]
     pub fn from_array(values: &[SecureField; SIMD_LANES]) -> Self {
-        let coordinates = values.map(|v| v.to_m31_array());
-        Self(std::array::from_fn(|i| Words::from_array(coordinates.map(|c| c[i].0))))
+        // Elements one after the other, as they are in memory: a copy that the compiler leaves out.
+        let elements = values.map(|v| v.to_m31_array().map(|c| c.0));
+        let words = elements.as_flattened();
+        let quarter = |i: usize| Words::from_slice(&words[SIMD_LANES * i..]);
+        let ((e0, o0), (e1, o1)) = (quarter(0).deinterleave(quarter(1)), quarter(2).deinterleave(quarter(3)));
+        let ((a, c), (b, d)) = (e0.deinterleave(e1), o0.deinterleave(o1));
+        Self([a, b, c, d])
     }
 
+    #[inline(always)]
     pub fn to_array(self) -> [SecureField; SIMD_LANES] {
-        let words = self.0.map(|words| words.to_array());
-        std::array::from_fn(|lane| {
-            SecureField::from_m31_array(std::array::from_fn(|i| BaseField::from_u32_unchecked(words[i][lane])))
-        })
+        let [a, b, c, d] = self.0;
+        let ((e0, e1), (o0, o1)) = (a.interleave(c), b.interleave(d));
+        let ((w0, w1), (w2, w3)) = (e0.interleave(o0), e1.interleave(o1));
+        let words = [w0, w1, w2, w3].map(|words| words.to_array());
+        let (elements, _) = words.as_flattened().as_chunks::<4>();
+        std::array::from_fn(|lane| SecureField::from_m31_array(elements[lane].map(BaseField::from_u32_unchecked)))
     }
 
     /// Zeros, in memory that is entered where it is first written.
