@@ -1,9 +1,10 @@
 //! Trees of fractions of lookups. The trees of a group are built from their leaves to their roots, then proved from their roots to their
 //! leaves, layer by layer in place, each in an arena that it shares with a tree of every other group. Leaves are made from the columns,
-//! and the fractions of two leaves from these; neither are kept.
+//! and the fractions of two and of four leaves from these; none of them are kept.
 
 use std::ops::Range;
 
+use num_traits::One;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -21,9 +22,10 @@ type K = SecureField;
 /// Numerators and denominators.
 type Layer<T> = [T; 2];
 
-/// Vectors of all layers that are kept in the arena, where the largest has `2^top` nodes.
+/// Vectors of the arena of a tree: of all layers that are kept, where the largest has `2^top` nodes, and then of the tables of each
+/// layer that is made again, which take as much or half of that.
 fn arena_size(top: u32) -> usize {
-    (1 << (top - 2)) - 2
+    1 << (top - 2)
 }
 
 /// The sizes of all arenas: the first trees of groups share one, the second ones another.
@@ -55,7 +57,7 @@ pub struct Trees<'a> {
 
 /// The layers of a tree.
 struct Built {
-    /// In vectors, the largest first, numerators before denominators.
+    /// In vectors, the largest first, numerators before denominators; when these are proved, the tables of a layer that is made again.
     arena: Box<[Packed]>,
     /// Below one vector, from the root on, and the first one in vectors.
     small: Vec<Layer<Vec<K>>>,
@@ -96,7 +98,6 @@ impl Built {
             let [numerators, denominators] = halves(own);
             match below {
                 Some(below) => add(below, [&mut *numerators, &mut *denominators]),
-                None if k + 1 < leaves.log => add_pairs(leaves, [&mut *numerators, &mut *denominators]),
                 None => add_leaves(leaves, [&mut *numerators, &mut *denominators]),
             }
             below = Some([numerators, denominators]);
@@ -127,11 +128,12 @@ impl Built {
             let start = (1 << (leaves.top() - 2)) - (1 << (k - 1));
             let [n, d] = halves(&mut arena[start..][..1 << (k + 2 - LOG_LANES)]);
             let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
-            Box::new(Tables::packed(Fractions::new(lambda), point, 0, [n0, d0, n1, d1]))
-        } else if k + 1 < leaves.log {
-            Box::new(Late::new(leaves, Fractions::new(lambda), point, arena))
-        } else {
-            Box::new(Late::new(leaves, Shifted::new(lambda), point, arena))
+            return Box::new(Tables::packed(Fractions::new(lambda), point, 0, [n0, d0, n1, d1]));
+        }
+        match leaves.log - k {
+            1 => Box::new(Late::new(leaves, Shifted::new(lambda), point, arena)),
+            2 => Box::new(Late::new(leaves, Fractions::new(lambda), point, arena)),
+            _ => Box::new(Fours::new(leaves, Fractions::new(lambda), point, arena)),
         }
     }
 }
@@ -211,13 +213,94 @@ impl<F: Form<T>, const T: usize> Rounds for Tables<'_, F, T> {
     }
 }
 
+/// The rounds over tables of fractions of four leaves, which are made with the first message.
+struct Fours<'a> {
+    tables: Tables<'a, Fractions, 4>,
+    first: [K; 2],
+}
+
+impl<'a> Fours<'a> {
+    fn new(leaves: &Leaves<'_>, form: Fractions, point: &'a [K], arena: &'a mut [Packed]) -> Self {
+        let (tables, first) = make(leaves, form, &point[1..], arena, |leaves: &[&[Packed]; 16], at| {
+            // By the two bits that a fraction sums over, the half, and the first variable.
+            let mut tables = [[Packed::ZERO; 4]; 2];
+            for (variable, [n0, d0, n1, d1]) in tables.iter_mut().enumerate() {
+                [*n0, *d0] = four(leaves, variable, at);
+                [*n1, *d1] = four(leaves, 2 + variable, at);
+            }
+            tables
+        });
+        Self {
+            tables: Tables::begun(form, point, 0, tables),
+            first,
+        }
+    }
+}
+
+impl Rounds for Fours<'_> {
+    fn message(&self) -> Result<[K; 2], DeviceError> {
+        Ok(self.first)
+    }
+
+    fn bind(&mut self, challenge: K) -> Result<[K; 2], DeviceError> {
+        Ok(self.tables.bind(challenge))
+    }
+
+    fn finish(&self) -> Result<Vec<K>, DeviceError> {
+        self.tables.finish()
+    }
+}
+
 /// A form whose tables are made of leaves where they are needed.
 trait OfLeaves<const T: usize>: Form<T> {
     /// The message of the first variable; `rest` are the coordinates behind it.
     fn first(self, leaves: &Leaves<'_>, rest: &[K]) -> [K; 2];
 
-    /// The tables with the first variable bound.
-    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, arena: &'a mut [Packed]) -> [&'a mut [Packed]; T];
+    /// The tables with the first variable bound, and the message of the second; `rest` are the coordinates behind it.
+    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, rest: &[K], arena: &'a mut [Packed]) -> Begun<'a, T>;
+}
+
+/// Tables, and the message of their first variable.
+type Begun<'a, const T: usize> = ([&'a mut [Packed]; T], [K; 2]);
+
+/// Makes tables of leaves in `N` pieces, for which the form has begun, and the message of their first variable; `rest` are the
+/// coordinates behind it. `values` are the entries with this variable at 0 and at 1, without what the form begins with.
+fn make<'a, const T: usize, const N: usize>(
+    leaves: &Leaves<'_>,
+    form: impl Form<T>,
+    rest: &[K],
+    arena: &'a mut [Packed],
+    values: impl Fn(&[&[Packed]; N], usize) -> [[Packed; T]; 2] + Sync,
+) -> Begun<'a, T> {
+    let piece = (1usize << (leaves.log - LOG_LANES)) / N;
+    let starts = std::array::from_fn(|i| i * piece);
+    let mut places = arena.chunks_exact_mut(2 * piece);
+    let mut tables: [&mut [Packed]; T] = std::array::from_fn(|_| places.next().expect("room for all tables"));
+    let eq = Eq::new(rest);
+    let mut blocks = tables.each_mut().map(|table| {
+        let [low, high] = halves(table);
+        low.chunks_mut(eq.width()).zip(high.chunks_mut(eq.width()))
+    });
+    let next = |_| {
+        let next = |table: &mut _| Iterator::next(table).expect("a block of every table");
+        blocks.each_mut().map(next)
+    };
+    let own = (0..piece.div_ceil(eq.width())).map(next).collect();
+    let message = eq.message_of(own, |first, mut own: [(&mut [Packed], &mut [Packed]); T], weights| {
+        let mut sums = [Sum::ZERO; 2];
+        leaves.block(first, starts, weights.len(), |at, leaves| {
+            for (i, weight) in weights[at..][..leaves[0].len()].iter().enumerate() {
+                let [low, high] = values(&leaves, i);
+                let (low, high) = (form.begin(low), form.begin(high));
+                for t in 0..T {
+                    (own[t].0[at + i], own[t].1[at + i]) = (low[t], high[t]);
+                }
+                add_terms(&mut sums, form, *weight, low, high);
+            }
+        });
+        sums
+    });
+    (tables, message)
 }
 
 /// The rounds over tables that are made once the first variable is bound.
@@ -260,10 +343,9 @@ impl<F: OfLeaves<T>, const T: usize> Rounds for Late<'_, F, T> {
                 point,
                 arena,
             } => {
-                let tables = form.bound(leaves, challenge, std::mem::take(arena));
-                let tables = Tables::packed(*form, point, 1, tables);
-                let message = tables.message();
-                *self = Self::Made(tables);
+                let (tables, message) = form.bound(leaves, challenge, &point[2..], std::mem::take(arena));
+                let message = form.message(message);
+                *self = Self::Made(Tables::begun(*form, point, 1, tables));
                 Ok(message)
             }
             Self::Made(tables) => Ok(tables.bind(challenge)),
@@ -287,7 +369,7 @@ impl OfLeaves<4> for Fractions {
             let mut sums = [Sum::ZERO; 2];
             leaves.block(first, starts, weights.len(), |at, leaves| {
                 for (i, weight) in weights[at..][..leaves[0].len()].iter().enumerate() {
-                    let [first, second] = fractions(leaves, i);
+                    let [first, second] = fractions(&leaves, 0, i);
                     add_terms(&mut sums, self, *weight, self.begin(first), self.begin(second));
                 }
             });
@@ -295,26 +377,18 @@ impl OfLeaves<4> for Fractions {
         })
     }
 
-    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, arena: &'a mut [Packed]) -> [&'a mut [Packed]; 4] {
-        let eighth = 1usize << (leaves.log - 3 - LOG_LANES);
-        let starts = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| i * eighth);
+    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, rest: &[K], arena: &'a mut [Packed]) -> Begun<'a, 4> {
         let c = Factor::new(c);
-        let [n, d] = halves(&mut arena[..4 * eighth]);
-        let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
-        let mut tables = [n0, d0, n1, d1];
-        let [b0, b1, b2, b3] = tables.each_mut().map(|table| table.par_chunks_mut(BLOCK));
-        let blocks = (b0, b1, b2, b3).into_par_iter().enumerate();
-        blocks.for_each(|(i, (n0, d0, n1, d1))| {
-            leaves.block(i * BLOCK, starts, n0.len(), |at, leaves| {
-                for j in 0..leaves[0].len() {
-                    let [first, second] = fractions(leaves, j);
-                    for (t, table) in [&mut *n0, d0, n1, d1].into_iter().enumerate() {
-                        table[at + j] = first[t] + (second[t] - first[t]) * c;
-                    }
+        make(leaves, self, rest, arena, |leaves: &[&[Packed]; 16], at| {
+            let mut tables = [[Packed::ZERO; 4]; 2];
+            for (second, tables) in tables.iter_mut().enumerate() {
+                let [low, high] = fractions(leaves, second, at);
+                for (t, table) in tables.iter_mut().enumerate() {
+                    *table = low[t] + (high[t] - low[t]) * c;
                 }
-            });
-        });
-        tables
+            }
+            tables
+        })
     }
 }
 
@@ -335,23 +409,12 @@ impl OfLeaves<2> for Shifted {
         })
     }
 
-    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, arena: &'a mut [Packed]) -> [&'a mut [Packed]; 2] {
-        let quarter = 1usize << (leaves.log - 2 - LOG_LANES);
-        let (starts, shift) = ([0, 1, 2, 3].map(|i| i * quarter), self.shift());
-        let c = Factor::new(c);
-        let (a, rest) = arena.split_at_mut(quarter);
-        let b = &mut rest[..quarter];
-        let blocks = a.par_chunks_mut(BLOCK).zip(b.par_chunks_mut(BLOCK)).enumerate();
-        blocks.for_each(|(i, (a, b))| {
-            leaves.block(i * BLOCK, starts, a.len(), |at, [a0, a1, b0, b1]| {
-                let tables = a[at..][..a0.len()].iter_mut().zip(&mut b[at..]);
-                for (j, (a, b)) in tables.enumerate() {
-                    *a = a0[j] + (a1[j] - a0[j]) * c + shift;
-                    *b = b0[j] + (b1[j] - b0[j]) * c + shift;
-                }
-            });
-        });
-        [a, b]
+    fn bound<'a>(self, leaves: &Leaves<'_>, c: K, rest: &[K], arena: &'a mut [Packed]) -> Begun<'a, 2> {
+        let (c, shift) = (Factor::new(c), self.shift());
+        make(leaves, self, rest, arena, |leaves: &[&[Packed]; 8], at| {
+            let bound = |low: usize| leaves[low][at] + (leaves[low + 2][at] - leaves[low][at]) * c + shift;
+            [[bound(0), bound(4)], [bound(1), bound(5)]]
+        })
     }
 }
 
@@ -375,47 +438,53 @@ fn pair(low: Packed, high: Packed) -> [Packed; 2] {
     [low + high, low * high]
 }
 
-/// Numerators and denominators of the low and of the high half of the fractions of two leaves, with the first variable at 0 and
-/// at 1; leaves are in eighths.
+/// The fraction that four leaves with the numerator one add up to. The first two bits of a leaf's piece are those that are summed
+/// over; the others are `own`.
 #[inline(always)]
-fn fractions(leaves: [&[Packed]; 8], at: usize) -> [[Packed; 4]; 2] {
+fn four<const N: usize>(leaves: &[&[Packed]; N], own: usize, at: usize) -> [Packed; 2] {
+    let step = N / 4;
+    let [n0, d0] = pair(leaves[own][at], leaves[own + 2 * step][at]);
+    let [n1, d1] = pair(leaves[own + step][at], leaves[own + 3 * step][at]);
+    [Packed::dot([n0, n1], [d1, d0]), d0 * d1]
+}
+
+/// Numerators and denominators of the low and of the high half of the fractions of two leaves, with the first variable at 0 and
+/// at 1. The bits of a leaf's piece are the one that is summed over, the half, the variable, and then `own`.
+// Loops, as closures here are not inlined.
+#[inline(always)]
+fn fractions<const N: usize>(leaves: &[&[Packed]; N], own: usize, at: usize) -> [[Packed; 4]; 2] {
     let mut tables = [[Packed::ZERO; 4]; 2];
     for (variable, tables) in tables.iter_mut().enumerate() {
         for half in 0..2 {
-            let low = 2 * half + variable;
-            let fraction = pair(leaves[low][at], leaves[4 + low][at]);
+            let low = (2 * half + variable) * N / 8 + own;
+            let fraction = pair(leaves[low][at], leaves[low + N / 2][at]);
             (tables[2 * half], tables[2 * half + 1]) = (fraction[0], fraction[1]);
         }
     }
     tables
 }
 
-/// The layer above the fractions of two leaves, whose numerators are one.
-fn add_pairs(leaves: &Leaves<'_>, [numerators, denominators]: Layer<&mut [Packed]>) {
-    let starts = [0, 1, 2, 3].map(|i| i * numerators.len());
+/// The largest layer that is kept, from leaves with the numerator one: of a small tree these themselves, of another one the fractions
+/// of eight.
+fn add_leaves(leaves: &Leaves<'_>, [numerators, denominators]: Layer<&mut [Packed]>) {
+    if leaves.top() == leaves.log {
+        numerators.fill(Packed::broadcast(K::one()));
+        leaves.block(0, [0], denominators.len(), |at, [own]| {
+            denominators[at..][..own.len()].copy_from_slice(own)
+        });
+        return;
+    }
+    let starts = [0, 1, 2, 3, 4, 5, 6, 7].map(|i| i * numerators.len());
     let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
     blocks.enumerate().for_each(|(i, (numerators, denominators))| {
-        leaves.block(i * BLOCK, starts, numerators.len(), |at, [a, b, c, d]| {
-            let nodes = numerators[at..][..a.len()].iter_mut().zip(&mut denominators[at..]);
+        leaves.block(i * BLOCK, starts, numerators.len(), |at, leaves| {
+            let nodes = numerators[at..][..leaves[0].len()]
+                .iter_mut()
+                .zip(&mut denominators[at..]);
             for (j, (numerator, denominator)) in nodes.enumerate() {
-                let ([n0, d0], [n1, d1]) = (pair(a[j], c[j]), pair(b[j], d[j]));
+                let ([n0, d0], [n1, d1]) = (four(&leaves, 0, j), four(&leaves, 1, j));
                 *numerator = Packed::dot([n0, n1], [d1, d0]);
                 *denominator = d0 * d1;
-            }
-        });
-    });
-}
-
-/// The layer above leaves with the numerator one.
-fn add_leaves(leaves: &Leaves<'_>, [numerators, denominators]: Layer<&mut [Packed]>) {
-    let half = numerators.len();
-    let blocks = numerators.par_chunks_mut(BLOCK).zip(denominators.par_chunks_mut(BLOCK));
-    blocks.enumerate().for_each(|(i, (numerators, denominators))| {
-        leaves.block(i * BLOCK, [0, half], numerators.len(), |at, [low, high]| {
-            let nodes = numerators[at..][..low.len()].iter_mut().zip(&mut denominators[at..]);
-            for (j, (numerator, denominator)) in nodes.enumerate() {
-                *numerator = low[j] + high[j];
-                *denominator = low[j] * high[j];
             }
         });
     });

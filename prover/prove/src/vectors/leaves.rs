@@ -15,15 +15,17 @@ type K = SecureField;
 
 /// Vectors of a piece that are shown at a time.
 const SHOWN: usize = 8;
-/// Trees with fewer leaves than two to this keep the fractions of two leaves.
+/// Trees with fewer leaves than two to this keep all layers, leaves too.
 const LOG_SMALL: u32 = 10;
+/// Layers that other trees make again: leaves and the fractions of two and of four of them.
+const MADE_AGAIN: u32 = 3;
 
-/// The largest layer that is kept of a tree of `2^log` leaves. Fractions of two leaves are made again like these: that takes less
-/// time than to enter and to pass their memory, which is as much as that of all layers above.
+/// The largest layer that is kept of a tree of `2^log` leaves. The larger ones are made again when their turn comes: that takes less
+/// time than to enter and to pass their memory, which is seven times as much.
 pub(super) fn top(log: u32) -> u32 {
     match log < LOG_SMALL {
-        true => log - 1,
-        false => log - 2,
+        true => log,
+        false => log - MADE_AGAIN,
     }
 }
 

@@ -125,16 +125,27 @@ impl Eq {
         }
     }
 
+    /// Vectors of a block.
+    pub fn width(&self) -> usize {
+        self.within.len()
+    }
+
     /// `[q(0), leading coefficient]` from what `sum` adds up of each block: number of its first vector, weights of its vectors.
     pub fn message(&self, sum: impl Fn(usize, &[Packed]) -> [Sum; 2] + Sync) -> [K; 2] {
-        let width = self.within.len();
-        let blocks = self.blocks.par_iter().enumerate();
-        let own = blocks.map(|(at, factor)| {
+        self.message_of(vec![(); self.blocks.len()], |first, (), weights| sum(first, weights))
+    }
+
+    /// The same, where each block has something of its own.
+    pub fn message_of<B: Send>(&self, own: Vec<B>, sum: impl Fn(usize, B, &[Packed]) -> [Sum; 2] + Sync) -> [K; 2] {
+        let blocks = own.into_par_iter().zip(&self.blocks).enumerate();
+        let messages = blocks.map(|(at, (own, factor))| {
             let factor = Packed::broadcast(*factor);
-            sum(at * width, &self.within).map(|sum| sum.packed() * factor)
+            sum(at * self.width(), own, &self.within).map(|sum| sum.packed() * factor)
         });
         let zero = || [Packed::ZERO; 2];
-        own.reduce(zero, |[a, b], [c, d]| [a + c, b + d]).map(Packed::total)
+        messages
+            .reduce(zero, |[a, b], [c, d]| [a + c, b + d])
+            .map(Packed::total)
     }
 }
 
@@ -263,6 +274,16 @@ impl<'a, F: Form<T>, const T: usize> Tables<'a, F, T> {
         own
     }
 
+    /// Begins rounds over tables of more than one vector, for which the form has begun.
+    pub fn begun(form: F, point: &'a [K], bound: usize, tables: [&'a mut [Packed]; T]) -> Self {
+        Self {
+            form,
+            point,
+            bound,
+            lanes: Lanes::Packed(Stage::Begun, tables),
+        }
+    }
+
     /// Takes the elements out of tables of a single vector.
     fn unpack(&mut self) {
         let Lanes::Packed(stage, tables) = &self.lanes else {
@@ -354,15 +375,8 @@ fn bind<const T: usize, const FIRST: bool>(
         [K::default(); 2]
     } else {
         let eq = Eq::new(rest);
-        let blocks = Quarters::blocks(tables.each_mut().map(|table| &mut **table), eq.within.len());
-        let own = blocks.into_par_iter().zip(&eq.blocks).map(|(block, factor)| {
-            let factor = Packed::broadcast(*factor);
-            block
-                .bind::<FIRST>(form, &eq.within, c)
-                .map(|sum| sum.packed() * factor)
-        });
-        let zero = || [Packed::ZERO; 2];
-        own.reduce(zero, |[a, b], [c, d]| [a + c, b + d]).map(Packed::total)
+        let blocks = Quarters::blocks(tables.each_mut().map(|table| &mut **table), eq.width());
+        eq.message_of(blocks, |_, block, weights| block.bind::<FIRST>(form, weights, c))
     };
     for table in tables {
         *table = &mut std::mem::take(table)[..half];
