@@ -110,18 +110,21 @@ pub fn all_within(format: WeightFormat, most: i32, bytes: &[u8]) -> bool {
 /// # Panics
 /// If `bytes` is not [`tile_bytes`] long.
 pub fn add_norms(format: WeightFormat, bytes: &[u8], columns: &mut [ColumnNorms; TILE]) {
-    /// Sums side by side: of two weights each, so that squares of any two weights fit.
-    const SIMD_LANES: usize = GROUP * TILE / 2;
+    /// Sums side by side, which stay in registers.
+    const SIMD_LANES: usize = 64;
     assert_eq!(bytes.len(), tile_bytes(format), "bytes of a tile");
     let (low, high) = bytes.split_at(TILE_WEIGHTS);
     for (group, columns) in columns.as_chunks_mut::<GROUP>().0.iter_mut().enumerate() {
-        let (mut l1, mut square) = ([0u32; SIMD_LANES], [0u32; SIMD_LANES]);
-        for at in [2 * group, 2 * group + 1].map(|half| half * SIMD_LANES) {
+        // Squares in two halves, so that sums of any weights fit.
+        let [mut l1, mut square_low, mut square_high] = [[0u32; SIMD_LANES]; 3];
+        for at in (group * GROUP * TILE..(group + 1) * GROUP * TILE).step_by(SIMD_LANES) {
             let low = &low[at..at + SIMD_LANES];
             let mut add = |lane: usize, w: i16| {
                 let magnitude = u32::from(w.unsigned_abs());
+                let square = magnitude * magnitude;
                 l1[lane] += magnitude;
-                square[lane] += magnitude * magnitude;
+                square_low[lane] += square & 0xffff;
+                square_high[lane] += square >> 16;
             };
             match format {
                 WeightFormat::Int8 => low.iter().enumerate().for_each(|(i, w)| add(i, i16::from(*w as i8))),
@@ -131,9 +134,17 @@ pub fn add_norms(format: WeightFormat, bytes: &[u8], columns: &mut [ColumnNorms;
                 }
             }
         }
-        for (lane, (l1, square)) in l1.into_iter().zip(square).enumerate() {
-            columns[lane % GROUP].l1 += u64::from(l1);
-            columns[lane % GROUP].square += u64::from(square);
+        let by_column = |lanes: [u32; SIMD_LANES]| {
+            let mut sums = [0; GROUP];
+            for lanes in lanes.as_chunks::<GROUP>().0 {
+                sums.iter_mut().zip(lanes).for_each(|(sum, lane)| *sum += lane);
+            }
+            sums
+        };
+        let (l1, square_low, square_high) = (by_column(l1), by_column(square_low), by_column(square_high));
+        for (i, column) in columns.iter_mut().enumerate() {
+            column.l1 += u64::from(l1[i]);
+            column.square += u64::from(square_low[i]) + (u64::from(square_high[i]) << 16);
         }
     }
 }

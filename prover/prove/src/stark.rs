@@ -2,6 +2,8 @@
 
 mod suites;
 
+use std::iter::successors;
+
 use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
@@ -235,10 +237,9 @@ pub fn entry_sums(relations: &Relations, counts: &Columns, tables: &LookupTables
         .map(|(drawn, counts)| {
             let values = tables.of(drawn.relation);
             let [z, alpha] = relations.challenges(drawn.relation);
-            let tuple = |row: usize| {
-                let values = values.iter().rev();
-                values.fold(SecureField::zero(), |sum, value| sum * alpha + value[row]) - z
-            };
+            let powers = successors(Some(SecureField::one()), |power| Some(*power * alpha));
+            let terms: Vec<_> = values.iter().zip(powers).collect();
+            let tuple = |row: usize| terms.iter().fold(-z, |sum, (values, power)| sum + *power * values[row]);
             let denominators: Vec<SecureField> = (0..1 << LOG_ROWS).map(tuple).collect();
             let inverses = SecureField::batch_inverse(&denominators).into_iter().enumerate();
             match counts {

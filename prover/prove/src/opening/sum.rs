@@ -35,12 +35,12 @@ pub(super) fn add_lifted(mut messages: Vec<Table<SecureField>>, scales: &[Secure
         if i == longest {
             continue;
         }
-        let lifted = (sum.len() / message.len()).ilog2();
-        sum.par_chunks_mut(TASK).enumerate().for_each(|(task, values)| {
-            for (at, value) in values.iter_mut().enumerate() {
-                let more = message[(task * TASK + at) >> lifted];
-                *value += if i == 0 { more } else { *scale * more };
-            }
+        // Every value is added to as many neighbours.
+        let width = sum.len() / message.len();
+        let own = sum.par_chunks_exact_mut(width).zip(message.par_iter());
+        own.with_min_len(TASK.div_ceil(width)).for_each(|(values, more)| {
+            let more = if i == 0 { *more } else { *scale * *more };
+            values.iter_mut().for_each(|value| *value += more);
         });
     }
     sum
