@@ -32,8 +32,8 @@ library Machine {
     }
 
     /// Follows a segment, of which the addresses of the pages are in calldata, twenty bytes each. Its first registers have what it is
-    /// given: elements of sixteen bytes, as are those that it leaves. There is a list of words for each kind: tokens of padded rows,
-    /// generated tokens, the row of the first one of them, the number of leading rows. Returns the
+    /// given: elements of sixteen bytes, as are those that it leaves. There is a list of words for each kind: tokens of rows, 0 behind
+    /// the text, generated tokens, the row of the first one of them, the number of leading rows, the last row of the text. Returns the
     /// digest of the pages, too: that of the digests of their contracts.
     function run(bytes calldata pages, bytes memory given, uint256[][] memory words)
         internal

@@ -249,7 +249,7 @@ contract ProgramStages is Stages {
         assembly ("memory-safe") {
             start := state.offset
         }
-        words = new uint256[][](4);
+        words = new uint256[][](5);
         end = FRONT + 2 * words.length;
         for (uint256 kind = 0; kind < words.length; kind++) {
             uint256 count = State.take(start + FRONT + 2 * kind, 2);

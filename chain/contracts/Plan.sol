@@ -20,7 +20,7 @@ library Plan {
         uint256 units;
         uint256 coordinates;
         uint256 linear;
-        uint256 tokens;
+        uint256 rows;
         uint256 outputs;
         uint256 vocabulary;
         uint256 context;
@@ -62,7 +62,10 @@ library Plan {
         }
         require(data.length == SIZE + header.trees, "plan: length");
         // What is shifted by these, or counted by them, stays small.
-        require(header.tokens <= 13 && header.padding < 0x7fffffff, "plan: header");
+        require(header.rows <= 1 << 13 && header.padding < 0x7fffffff, "plan: header");
+        // Whole blocks: of sixteen rows, or one of as many as a power of two.
+        uint256 rest = header.rows & (header.rows > 16 ? 15 : header.rows - 1);
+        require(rest == 0, "plan: header");
     }
 
     /// What a conversation follows from, but for the number of leading rows, which the statement decides.
@@ -81,13 +84,15 @@ library Plan {
         uint256 outputs = header.outputs;
         require(prompt > 0 && outputs > 0, "statement: length");
         uint256 rows = prompt + outputs - 1;
-        uint256 padded = 1 << header.tokens;
-        require(rows <= padded && rows <= header.context && (2 * rows > padded || header.tokens == 0), "statement: length");
-        all = new uint256[][](4);
-        all[0] = new uint256[](padded);
+        uint256 most = header.rows;
+        // Rows in blocks of sixteen, or one block of fewer that is as long as a power of two.
+        require(rows <= most && rows <= header.context && (most > 16 ? rows + 16 > most : 2 * rows > most), "statement: length");
+        all = new uint256[][](5);
+        all[0] = new uint256[](most);
         all[1] = new uint256[](outputs);
         all[2] = new uint256[](1);
         all[3] = new uint256[](1);
+        all[4] = new uint256[](1);
         for (uint256 i = 0; i < prompt + outputs; i++) {
             uint256 id = word(ids + 4 * i);
             require(id < header.vocabulary, "statement: id");
@@ -95,13 +100,14 @@ library Plan {
             if (i >= prompt) all[1][i - prompt] = id;
         }
         all[2][0] = prompt - 1;
-        all[3][0] = leading(header, all[0]);
+        all[3][0] = leading(header, all[0], rows);
+        all[4][0] = rows - 1;
     }
 
-    /// Section 2.1: how many of the padded rows are leading ones.
-    function leading(Header memory header, uint256[] memory ids) internal pure returns (uint256 count) {
-        if (header.run != 0) while (count < ids.length && ids[count] == ids[0]) count++;
-        uint256 least = header.first < ids.length ? header.first : ids.length;
+    /// Section 2.1: how many of the first rows, which are those of the text, are leading ones.
+    function leading(Header memory header, uint256[] memory ids, uint256 rows) internal pure returns (uint256 count) {
+        if (header.run != 0) while (count < rows && ids[count] == ids[0]) count++;
+        uint256 least = header.first < rows ? header.first : rows;
         if (count < least) count = least;
     }
 

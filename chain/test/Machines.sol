@@ -27,13 +27,13 @@ contract Machines {
 
     function inputs(bytes calldata data) private pure returns (bytes memory given, uint256[][] memory words, uint256 place) {
         uint256 count = uint16(bytes2(data[0:2]));
-        place = 10 + 16 * count;
-        given = data[10:place];
+        place = 12 + 16 * count;
+        given = data[12:place];
         for (uint256 i = 0; i < count; i++) {
-            require(Field.canonical(uint128(bytes16(data[10 + 16 * i:26 + 16 * i]))), "element");
+            require(Field.canonical(uint128(bytes16(data[12 + 16 * i:28 + 16 * i]))), "element");
         }
-        words = new uint256[][](4);
-        for (uint256 kind = 0; kind < 4; kind++) {
+        words = new uint256[][](5);
+        for (uint256 kind = 0; kind < 5; kind++) {
             words[kind] = new uint256[](uint16(bytes2(data[2 + 2 * kind:4 + 2 * kind])));
             for (uint256 i = 0; i < words[kind].length; i++) {
                 words[kind][i] = uint32(bytes4(data[place:place + 4]));

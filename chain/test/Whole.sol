@@ -113,17 +113,17 @@ contract Whole is Claims {
         for (uint256 f = 0; f < 16; f++) shape.variables[f] = uint8(data[pos + 2 + f]);
         shape.linear = uint8(data[pos + 18]);
         shape.leading = leadingOf(data, pos + 19);
-        return (shape, endOf(data) - data.length + pos + 22);
+        return (shape, endOf(data) - data.length + pos + 21);
     }
 
-    /// The number of leading rows: here are their rule and log2 of the padded rows, then what `Conversation.run` takes.
+    /// The number of leading rows: here is their rule, then what `Conversation.run` takes.
     function leadingOf(bytes calldata data, uint256 pos) private pure returns (uint256) {
         Plan.Header memory header;
         (header.first, header.run) = (uint8(data[pos]), uint8(data[pos + 1]));
-        uint256[] memory ids = new uint256[](1 << uint8(data[pos + 2]));
-        uint256 rows = uint32(bytes4(data[pos + 3:pos + 7])) + uint32(bytes4(data[pos + 7:pos + 11])) - 1;
-        pos += 47;
+        uint256 rows = uint32(bytes4(data[pos + 2:pos + 6])) + uint32(bytes4(data[pos + 6:pos + 10])) - 1;
+        uint256[] memory ids = new uint256[](rows);
+        pos += 46;
         for (uint256 i = 0; i < rows; i++) ids[i] = uint32(bytes4(data[pos + 4 * i:pos + 4 * i + 4]));
-        return Plan.leading(header, ids);
+        return Plan.leading(header, ids, rows);
     }
 }

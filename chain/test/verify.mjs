@@ -24,7 +24,7 @@ const plan = named(cut ? "cut plan" : "plan");
 const packed = { ...named("packed"), plan: plan.id, header: plan.header, program: plan.program, gas: plan.gas, behind: plan.behind };
 const { said, header } = packed;
 if (said !== named("said").data) throw new Error("what is said is packed in another way");
-const [rows, bits] = [1 << parseInt(header.slice(192 + 8 * 7, 200 + 8 * 7), 16), parseInt(header.slice(192 + 8 * 19, 200 + 8 * 19), 16)];
+const [rows, bits] = [parseInt(header.slice(192 + 8 * 7, 200 + 8 * 7), 16), parseInt(header.slice(192 + 8 * 19, 200 + 8 * 19), 16)];
 
 const names = selectors();
 const parts = CONTRACTS.map(([, path, name]) => compile(path, name));

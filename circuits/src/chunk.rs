@@ -144,7 +144,7 @@ impl Chunk {
     }
 }
 
-/// The residual stream between two chunks, `[token][feature]` in real dimensions, for all padded token rows.
+/// The residual stream between two chunks, `[token][feature]` in real dimensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Boundary(pub Vec<i16>);
 

@@ -9,13 +9,14 @@ mod said;
 mod values;
 
 use std::collections::BTreeMap;
-use std::ops::{Add, Mul};
+use std::ops::{Add, Mul, Range};
 
 use stwo::core::fields::qm31::SecureField;
 
 use crate::mle::{eq_eval, eq_table, index_eq};
 use crate::scalar::{Corner, Scalar, Word};
 use crate::shape::{Cut, Part, Shape};
+use crate::text::TextEnd;
 
 use self::lazy::Products;
 pub use self::lazy::{Factor, Lazy, Residual, Scaled};
@@ -28,6 +29,8 @@ pub use self::values::Values;
 pub enum Weight<K = SecureField> {
     /// `eq(point, .)`
     Eq(Vec<K>),
+    /// `eq(point, .)` on the rows of the text, zero behind it, over `2^k` token rows that have its last one.
+    Text(Vec<K>, TextEnd),
     /// An explicit vector, of power-of-two length.
     Dense(Values<K>),
     /// A vector that a list of the key makes of another one.
@@ -36,8 +39,9 @@ pub enum Weight<K = SecureField> {
     Ones(u32),
     /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
     Sparse(u32, Vec<(usize, K)>),
-    /// `eq(row, i) eq(key, j)` where `j <= i`, zero elsewhere, for two axes of equal length together.
-    Causal(Vec<K>, Vec<K>),
+    /// `eq(row, i) eq(key, j)` where `j <= i`, zero elsewhere, for two axes of equal length together: those of a block of tokens. In the
+    /// last block of the text, which has its end, it is zero where `i` is behind the text.
+    Causal(Vec<K>, Vec<K>, Option<TextEnd>),
 }
 
 impl<K: Scalar> Weight<K> {
@@ -54,6 +58,14 @@ impl<K: Scalar> Weight<K> {
         }
     }
 
+    /// `eq(point, .)` on the rows of the text.
+    pub fn text(point: &[K], end: TextEnd) -> Self {
+        match end.is_whole::<K>(point.len()) {
+            true => Self::Eq(point.to_vec()),
+            false => Self::Text(point.to_vec(), end),
+        }
+    }
+
     /// `eq(word, .)` over `2^log` entries.
     pub fn one_at(log: u32, word: Word) -> Self {
         match K::corner(log, word) {
@@ -65,11 +77,11 @@ impl<K: Scalar> Weight<K> {
     /// log2 of the length.
     pub fn log_len(&self) -> u32 {
         match self {
-            Self::Eq(point) => point.len() as u32,
+            Self::Eq(point) | Self::Text(point, _) => point.len() as u32,
             Self::Dense(values) => values.len().next_power_of_two().trailing_zeros(),
             Self::Lazy(lazy) => lazy.weights().len().next_power_of_two().trailing_zeros(),
             Self::Ones(log) | Self::Sparse(log, _) => *log,
-            Self::Causal(row, key) => (row.len() + key.len()) as u32,
+            Self::Causal(row, key, _) => (row.len() + key.len()) as u32,
         }
     }
 
@@ -77,6 +89,7 @@ impl<K: Scalar> Weight<K> {
     pub fn table(&self) -> Vec<K> {
         match self {
             Self::Eq(point) => eq_table(point),
+            Self::Text(point, end) => end.cut(eq_table(point)),
             Self::Dense(values) => values.to_vec(),
             Self::Lazy(lazy) => lazy.table(),
             Self::Ones(log) => vec![K::one(); 1 << log],
@@ -89,9 +102,10 @@ impl<K: Scalar> Weight<K> {
                 }
                 table
             }
-            Self::Causal(row, key) => {
+            Self::Causal(row, key, end) => {
                 let keys = eq_table(key);
-                let rows = eq_table(row).into_iter().enumerate();
+                let rows = eq_table(row);
+                let rows = end.map_or(rows.clone(), |end| end.cut(rows)).into_iter().enumerate();
                 let of_row = |(i, w): (usize, K)| {
                     let open = move |j: usize, v: K| if j <= i { w * v } else { K::zero() };
                     keys.iter()
@@ -108,6 +122,10 @@ impl<K: Scalar> Weight<K> {
     pub fn at(&self, index: usize) -> K {
         match self {
             Self::Eq(point) => index_eq(index, point),
+            Self::Text(point, end) => match end.has(index, point.len()) {
+                true => index_eq(index, point),
+                false => K::zero(),
+            },
             Self::Dense(values) => values.get(index).copied().unwrap_or_default(),
             Self::Lazy(lazy) => lazy.at(index),
             Self::Ones(_) => K::one(),
@@ -116,9 +134,9 @@ impl<K: Scalar> Weight<K> {
                 own.and_then(|at| entries.get(at))
                     .map_or(K::zero(), |(_, value)| *value)
             }
-            Self::Causal(row, key) => {
+            Self::Causal(row, key, end) => {
                 let (i, j) = (index >> key.len(), index & ((1 << key.len()) - 1));
-                match j <= i {
+                match j <= i && end.is_none_or(|end| end.has(i, row.len())) {
                     true => index_eq(i, row) * index_eq(j, key),
                     false => K::zero(),
                 }
@@ -167,6 +185,7 @@ impl<'a, K: Scalar> End<'a, K> {
         let zero = K::zero();
         match weight {
             Weight::Eq(point) => eq_eval(point, own).unwrap_or_default(),
+            Weight::Text(point, end) => end.eval(point, own),
             Weight::Dense(values) => K::dot(values, self.table(start, own)),
             Weight::Lazy(lazy) => {
                 let table = self.tables.entry((start, own.len()));
@@ -183,9 +202,12 @@ impl<'a, K: Scalar> End<'a, K> {
                 let terms = entries.iter().filter_map(|(i, value)| Some(*value * *table.get(*i)?));
                 terms.fold(zero, |sum, term| sum + term)
             }
-            Weight::Causal(row, key) => {
+            Weight::Causal(row, key, end) => {
                 let (u, v) = own.split_at(row.len().min(own.len()));
-                causal(row, key, u, v)
+                match end {
+                    Some(end) => end.causal([row, key], [u, v]),
+                    None => causal(row, key, u, v),
+                }
             }
         }
     }
@@ -337,6 +359,27 @@ fn cut_term<K: Scalar>((mut tensor, own): Term<K>, axes: &[u32], cut: Cut, step:
             let (lane_point, rest) = point.split_at(at);
             let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, index_eq(lane, lane_point)));
             vec![with(Weight::Eq(rest.to_vec()), lanes.collect())]
+        }
+        Weight::Text(point, end) => {
+            let at = point.len().saturating_sub(log_lane as usize);
+            let (lane_point, rest) = point.split_at(at);
+            // The lanes before the one in which the text ends are of the text as a whole.
+            let own = Weight::text(rest, end);
+            let last = end.lane_among(point.len(), log_lane);
+            let whole = last + usize::from(matches!(own, Weight::Eq(_)));
+            let in_lanes = |lanes: Range<usize>| {
+                lanes
+                    .flat_map(|lane| columns(lane, index_eq(lane, lane_point)))
+                    .collect()
+            };
+            let mut terms = Vec::new();
+            if whole > 0 {
+                terms.push(with(Weight::Eq(rest.to_vec()), in_lanes(0..whole)));
+            }
+            if whole == last {
+                terms.push(with(own, in_lanes(last..last + 1)));
+            }
+            terms
         }
         Weight::Ones(_) => {
             let lanes = (0..cut.lanes).flat_map(|lane| columns(lane, one));
@@ -500,11 +543,12 @@ impl<K: Scalar> Batch<K> {
 pub fn sketch<K: Scalar>(tensor: &[Weight<K>]) -> Vec<(usize, [u32; 4])> {
     let of = |weight: &Weight<K>| match weight {
         Weight::Eq(point) => point.first().map(|k| (0, *k)),
+        Weight::Text(point, _) => point.first().map(|k| (4, *k)),
         Weight::Dense(values) => values.first().map(|k| (1, *k)),
         Weight::Lazy(lazy) => lazy.weights().first().map(|k| (3, *k)),
         Weight::Ones(_) => None,
         Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
-        Weight::Causal(row, _) => row.first().map(|k| (2, *k)),
+        Weight::Causal(row, _, _) => row.first().map(|k| (2, *k)),
     };
     let words = |(i, k): (usize, K)| (i, k.words());
     tensor.iter().filter_map(of).map(words).collect()

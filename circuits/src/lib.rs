@@ -39,6 +39,7 @@ pub mod shape;
 pub mod sizes;
 pub mod statement;
 pub mod statistics;
+pub mod text;
 pub mod trees;
 pub mod wiring;
 pub mod wording;

@@ -34,6 +34,8 @@ pub const TILE_LOG: u32 = 6;
 pub const TILE: usize = 1 << TILE_LOG;
 /// log2 of the most tiles of a band.
 pub const MAX_BAND_LOG: u32 = 2;
+/// log2 of the rows of the tallest part that anybody proves: the ledger refuses taller ones, so that a verifier's memory is bounded.
+pub const MAX_ROWS_LOG: u32 = 27;
 /// Smallest log2 of the number of rows of a component.
 pub const MIN_ROWS_LOG: u32 = 12;
 /// Most channels of a head (docs/protocol.md, section 16.5).
@@ -231,7 +233,7 @@ impl ModelConfig {
             return MAX_CONTEXT;
         }
         let row = self.layers.saturating_mul(self.head_dim / 2).max(1);
-        // Rows are padded to a power of two.
+        // The axes of rows have a power of two.
         let rows = (MAX_TURNS / row).checked_ilog2().map_or(1, |log| 1 << log);
         rows.min(MAX_CONTEXT)
     }
@@ -337,8 +339,8 @@ impl ModelConfig {
         (self.positions && position < self.context).then_some(self.vocab + token_type * self.context + position)
     }
 
-    /// Number of token rows of a proof over `rows` real rows: the next power of two. Rows beyond the real
-    /// ones run the model on token 0; masks keep them from influencing real rows.
+    /// log2 of the length of axes of token rows, of a text of so many rows. A proof has the rows of the blocks of the text alone
+    /// ([`crate::sizes::Sizes::text_rows`]).
     pub fn token_log(rows: usize) -> u32 {
         log_ceil(rows, 0)
     }

@@ -155,7 +155,7 @@ impl Powers<'_> {
             Along::First => K::combine(table(0), |l| power([first_of(0) + l, 0, 0, 0])),
             Along::Second => K::combine(table(1), |v| power([0, first_of(1) + v, 0, 0])),
             Along::Tokens { classes, channels } => {
-                let classes = self.classes(classes, table(1));
+                let classes = self.classes(classes, table(1), first_of(1));
                 let mut sum = K::zero();
                 for (l, layer) in table(0).iter().enumerate() {
                     for (token, rows) in &classes {
@@ -173,15 +173,16 @@ impl Powers<'_> {
         }
     }
 
-    /// A token row of each class, if they matter, with the weights of all rows of the class.
-    fn classes<K: Scalar>(&self, matter: bool, tokens: &[K]) -> Vec<(usize, K)> {
-        // The weights of all tokens add up to one.
+    /// A token row of each class, if they matter, with the weights of all rows of the class in a lane that begins at `first`. Rows behind
+    /// the text are of the body.
+    fn classes<K: Scalar>(&self, matter: bool, tokens: &[K], first: usize) -> Vec<(usize, K)> {
+        // The weights of all tokens of a lane add up to one.
         // By the rule alone: what a plan records is for all statements, with leading rows or without.
-        let rule = &self.params.leading;
-        if !matter || (rule.first == 0 && !rule.run) {
+        let most = self.shape.most_leading(&self.params.leading);
+        if !matter || most <= first {
             return vec![(self.leading, K::one())];
         }
-        let lead = K::sum_below(tokens, Word::new(self.leading, Source::Leading));
+        let lead = K::sum_between(tokens, first, most, Word::new(self.leading, Source::Leading));
         vec![(0, lead), (self.leading, K::one() - lead)]
     }
 }

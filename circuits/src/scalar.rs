@@ -12,7 +12,7 @@ use stwo::core::fields::qm31::SecureField;
 /// What a number of a statement is, for symbols, which do not know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Source {
-    /// The token of a padded row.
+    /// The token of a row of the blocks of the text.
     RowId(usize),
     /// A generated token.
     OutputId(usize),
@@ -20,10 +20,12 @@ pub enum Source {
     FirstRow,
     /// The number of leading rows.
     Leading,
+    /// The last token row of the text.
+    LastRow,
 }
 
 /// A number of a statement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Word {
     /// The number.
     pub value: usize,
@@ -110,6 +112,15 @@ pub trait Scalar:
     fn sums_below<'a>(table: &'a [Self], words: &'a [Word]) -> Box<dyn Iterator<Item = Self> + 'a> {
         Box::new(words.iter().map(|word| Self::sum_below(table, *word)))
     }
+
+    /// The sum of those entries of a list that stand before a number, where the list begins at `start` and the number is at most `most`.
+    fn sum_between(list: &[Self], start: usize, most: usize, word: Word) -> Self;
+
+    /// The sum of the entries of a table of `2^k` entries up to the one that the low `k` bits of a number name, which is included.
+    fn sum_to(table: &[Self], word: Word) -> Self;
+
+    /// The table with zeros after the entry that [`Self::sum_to`] goes up to.
+    fn part_to(table: &[Self], word: Word) -> Vec<Self>;
 
     /// The entries before a number, or those from it on, with their places.
     fn part_of(table: &[Self], word: Word, before: bool) -> Vec<(usize, Self)>;
@@ -203,6 +214,23 @@ impl Scalar for SecureField {
 
     fn sum_below(table: &[Self], word: Word) -> Self {
         table.iter().take(word.value).fold(Self::zero(), |sum, v| sum + *v)
+    }
+
+    fn sum_between(list: &[Self], start: usize, most: usize, word: Word) -> Self {
+        let before = word.value.min(most).saturating_sub(start);
+        list.iter().take(before).fold(Self::zero(), |sum, v| sum + *v)
+    }
+
+    fn sum_to(table: &[Self], word: Word) -> Self {
+        let last = word.value % table.len().max(1);
+        table.iter().take(last + 1).fold(Self::zero(), |sum, v| sum + *v)
+    }
+
+    fn part_to(table: &[Self], word: Word) -> Vec<Self> {
+        let last = word.value % table.len().max(1);
+        let mut own = table.to_vec();
+        own.iter_mut().skip(last + 1).for_each(|v| *v = Self::zero());
+        own
     }
 
     fn sums_below<'a>(table: &'a [Self], words: &'a [Word]) -> Box<dyn Iterator<Item = Self> + 'a> {

@@ -7,8 +7,8 @@ use std::ops::Deref;
 
 use crate::air::lookups::Lookup;
 use crate::air::Air;
-use crate::model::{Limbs, MatrixId, ModelParams, MIN_ROWS_LOG};
-use crate::sizes::Sizes;
+use crate::model::{Limbs, MatrixId, ModelParams, MAX_ROWS_LOG, MIN_ROWS_LOG};
+use crate::sizes::{Extent, Sizes};
 
 /// A kind of rows. Every operator names its own.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,8 +43,10 @@ pub struct Rows {
     /// log2 of the axis lengths of its tensors, most significant first, as claims index them. The leading axis is stretched where a
     /// part would be shorter than [`MIN_ROWS_LOG`].
     pub axes: Vec<u32>,
-    /// The axes along which it may be cut, ascending, with their real lengths.
-    pub extents: Vec<(usize, usize)>,
+    /// The axes along which it may be cut, ascending.
+    pub extents: Vec<Extent>,
+    /// Whether an entry speaks of the text alone, and not of a row behind it.
+    pub of_text: OfText,
     /// The columns of a lane.
     pub air: Air,
     /// What is rounded in it.
@@ -63,6 +65,9 @@ pub struct Shifts {
     /// That of an entry; `None` of padding.
     pub of: Shift,
 }
+
+/// Whether the entry at these indices along the axes of a part speaks of rows of the text alone.
+pub type OfText = fn(&Sizes, &[usize]) -> bool;
 
 /// The shift of an entry; `None` of padding.
 pub type Shift = fn(&Entry<'_>) -> Option<u8>;
@@ -366,6 +371,12 @@ impl Shape {
         start
     }
 
+    /// Whether the entry at these indices along the axes of a part speaks of rows of the text alone.
+    pub fn is_of_text(&self, part: Part, place: &[usize]) -> bool {
+        self.laid(part)
+            .is_some_and(|laid| (laid.rows.of_text)(&self.sizes, place))
+    }
+
     /// log2 of the axis lengths of a part's tensors, most significant first, as claims index them ([`Rows::axes`]).
     pub fn full_axes(&self, part: Part) -> Vec<u32> {
         self.laid(part).map_or_else(Vec::new, |laid| laid.rows.axes.clone())
@@ -441,8 +452,8 @@ impl Shape {
         self.lookups_of(|_| 1)
     }
 
-    /// The cost of all parts: cells, lookups, and the cost of a column beside them. No other cuts cost less, so it only grows with the
-    /// lengths of the axes.
+    /// The cost of all parts: cells, lookups, and the cost of a column beside them. No other cuts into lanes of at most `2^MAX_ROWS_LOG` rows
+    /// cost less, so it only grows with the lengths of the axes.
     pub fn cost(&self) -> u128 {
         let of = |part: &Part| {
             let air = self.lane_air(*part);
@@ -472,12 +483,13 @@ fn cost(lane: &Air, lanes: u128, height: u32) -> u128 {
     lanes * (((width + lookups) << height) + width * COLUMN_COST)
 }
 
-/// The way to cut a part that costs least; the first of equal ones.
+/// The way to cut a part that costs least; the first of equal ones. Lanes of more than `2^MAX_ROWS_LOG` rows are taken only where no others
+/// are possible, because nobody proves such parts.
 fn cheapest(own: &Rows) -> Cuts {
     let rows: u32 = own.axes.iter().sum();
     // Every way to cut all axes, the first axis changing last, with the log2 by which a lane is shorter.
-    let ways = own.extents.iter().fold(vec![(Cuts::new(), 0)], |ways, (axis, real)| {
-        let along = lanes_along(&own.axes, *axis, *real);
+    let ways = own.extents.iter().fold(vec![(Cuts::new(), 0)], |ways, extent| {
+        let along = lanes_along(&own.axes, *extent);
         let with = |(cuts, saved): &(Cuts, u32), (cut, also): &(Cut, u32)| {
             (cuts.iter().copied().chain([*cut]).collect(), saved + also)
         };
@@ -487,19 +499,21 @@ fn cheapest(own: &Rows) -> Cuts {
     let with_cost = |(cuts, saved): (Cuts, u32)| {
         let height = rows.checked_sub(saved).filter(|height| *height >= MIN_ROWS_LOG)?;
         let lanes: u128 = cuts.iter().map(|cut| cut.lanes as u128).product();
-        Some((cost(&own.air, lanes, height), cuts))
+        Some(((height > MAX_ROWS_LOG, cost(&own.air, lanes, height)), cuts))
     };
     let cheapest = ways.into_iter().filter_map(with_cost).min_by_key(|(cost, _)| *cost);
     cheapest.map_or_else(Cuts::new, |(_, cuts)| cuts)
 }
 
 /// Every way to cut one axis, with the log2 by which a lane is shorter.
-fn lanes_along(axes: &[u32], axis: usize, real: usize) -> Vec<(Cut, u32)> {
+fn lanes_along(axes: &[u32], Extent { axis, real, least }: Extent) -> Vec<(Cut, u32)> {
     let full = axes.get(axis).copied().unwrap_or(0);
     let cut = |log_lane: u32| Cut {
         axis,
         log_lane,
         lanes: real.div_ceil(1 << log_lane).max(1),
     };
-    (0..=full).map(|log_lane| (cut(log_lane), full - log_lane)).collect()
+    (least.min(full)..=full)
+        .map(|log_lane| (cut(log_lane), full - log_lane))
+        .collect()
 }

@@ -1,11 +1,47 @@
 //! What row spaces are computed from: the architecture of a chunk, how its accumulators are claimed, and the lengths of a statement.
 
-use crate::chunk::Chunk;
-use crate::model::{log_ceil, LimbSet, Matmul, ModelConfig, Padded};
-use crate::statement::Lengths;
+use std::ops::RangeInclusive;
 
-/// log2 of the tokens of a block: scores are committed for the blocks of keys up to that of the query.
+use crate::chunk::Chunk;
+use crate::model::{log_ceil, LeadingRows, LimbSet, Matmul, ModelConfig, Padded};
+use crate::scalar::{Source, Word};
+use crate::statement::Lengths;
+use crate::text::TextEnd;
+
+/// log2 of the tokens of a block: rows are committed in blocks, and scores for pairs of them.
 const BLOCK_LOG: u32 = 4;
+
+/// log2 of the tokens of a block, of axes of `2^token` rows: a text that is shorter than a block has shorter blocks.
+const fn block_log(token: u32) -> u32 {
+    if token < BLOCK_LOG {
+        token
+    } else {
+        BLOCK_LOG
+    }
+}
+
+/// An axis of a part that may be cut into lanes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// Which one.
+    pub axis: usize,
+    /// Its entries that have to be committed, from the first on.
+    pub real: usize,
+    /// log2 of the fewest entries of a lane along it.
+    pub least: u32,
+}
+
+impl Extent {
+    /// An axis of layers, states, heads or channels.
+    pub const fn of(axis: usize, real: usize) -> Self {
+        Self { axis, real, least: 0 }
+    }
+}
+
+/// Whether an entry is of a row of the text, where the second axis of a part are the token rows.
+pub fn of_second_axis(sizes: &Sizes, place: &[usize]) -> bool {
+    place.get(1).is_some_and(|row| *row < sizes.rows)
+}
 
 /// The sizes of a chunk and of a statement of it.
 #[derive(Clone, Debug)]
@@ -16,7 +52,9 @@ pub struct Sizes {
     pub chunk: Chunk,
     /// Padded dimensions of the chunk.
     pub padded: Padded,
-    /// log2 of the number of token rows.
+    /// Token rows of the text.
+    pub rows: usize,
+    /// log2 of the length of axes of token rows.
     pub token: u32,
     /// Number of output tokens.
     pub outputs: usize,
@@ -33,6 +71,7 @@ impl Sizes {
             padded: config.padded(),
             config,
             chunk: *chunk,
+            rows,
             token: ModelConfig::token_log(rows),
             outputs,
             limbs,
@@ -69,15 +108,63 @@ impl Sizes {
 
     /// log2 of the tokens of a block.
     pub const fn block(&self) -> u32 {
-        if self.token < BLOCK_LOG {
-            self.token
-        } else {
-            BLOCK_LOG
+        block_log(self.token)
+    }
+
+    /// log2 of the number of blocks along an axis of token rows.
+    pub const fn blocks(&self) -> u32 {
+        self.token - self.block()
+    }
+
+    /// The blocks that have a row of the text.
+    pub const fn text_blocks(&self) -> usize {
+        self.rows.div_ceil(1 << self.block())
+    }
+
+    /// The rows of the blocks that have a row of the text: every part commits to these at least.
+    pub const fn text_rows(&self) -> usize {
+        self.text_blocks() << self.block()
+    }
+
+    /// The same of a text of so many rows.
+    pub fn text_rows_of(rows: usize) -> usize {
+        rows.next_multiple_of(1 << block_log(ModelConfig::token_log(rows)))
+    }
+
+    /// The lengths of the texts that have the same row spaces.
+    pub const fn same_rows(&self) -> RangeInclusive<usize> {
+        let most = self.text_rows();
+        // Texts of one block are as long as their axis is, which half as many rows would not be.
+        let least = match self.text_blocks() {
+            1 => most / 2 + 1,
+            _ => most + 1 - (1 << self.block()),
+        };
+        least..=most
+    }
+
+    /// How far an axis of token rows reaches: lanes along it are whole blocks.
+    pub const fn tokens(&self, axis: usize) -> Extent {
+        Extent {
+            axis,
+            real: self.text_rows(),
+            least: self.block(),
         }
     }
 
-    /// log2 of the number of blocks of tokens.
-    pub const fn blocks(&self) -> u32 {
-        self.token - self.block()
+    /// The most leading rows that a statement of the same row spaces can have.
+    pub fn most_leading(&self, rule: &LeadingRows) -> usize {
+        let all = self.text_rows();
+        match rule.run {
+            true => all,
+            false => all.min(rule.first.into()),
+        }
+    }
+
+    /// Where the text ends.
+    pub const fn end(&self) -> TextEnd {
+        TextEnd {
+            last: Word::new(self.rows.saturating_sub(1), Source::LastRow),
+            block: self.block(),
+        }
     }
 }

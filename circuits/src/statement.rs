@@ -164,22 +164,15 @@ impl Statement {
         }
     }
 
-    /// Token of every row, padded with token 0 to `2^token_log` rows.
-    pub fn row_ids(&self, token_log: u32) -> Vec<u32> {
-        let mut ids: Vec<u32> = self
-            .prompt
-            .iter()
-            .chain(self.generated_ids())
-            .copied()
-            .take(self.rows())
-            .collect();
-        ids.resize(1 << token_log, 0);
-        ids
+    /// The token of every row.
+    pub fn row_ids(&self) -> Vec<u32> {
+        let all = self.prompt.iter().chain(self.generated_ids());
+        all.copied().take(self.rows()).collect()
     }
 
-    /// Number of leading rows among the `2^token_log` padded rows, which are the first ones.
-    pub fn leading(&self, rule: &LeadingRows, token_log: u32) -> usize {
-        rule.count(&self.row_ids(token_log))
+    /// The number of leading rows, which are the first ones.
+    pub fn leading(&self, rule: &LeadingRows) -> usize {
+        rule.count(&self.row_ids())
     }
 
     /// How the output ends.

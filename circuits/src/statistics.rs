@@ -79,10 +79,10 @@ impl Statistics {
 
     /// Checks lengths, ranges and places.
     pub fn check(&self, shape: &Shape, params: &ModelParams, statement: &Statement) -> Result<(), StatisticsError> {
-        self.check_clips(shape, params, statement.leading(&params.leading, shape.token))
+        self.check_clips(shape, params, statement.leading(&params.leading))
     }
 
-    /// Strictly ascending places of committed entries, and values that do not wrap: section 8.1.
+    /// Strictly ascending places of committed entries, none of a row behind the text, and values that do not wrap: section 8.1.
     fn check_clips(&self, shape: &Shape, params: &ModelParams, leading: usize) -> Result<(), StatisticsError> {
         let (got, most) = (self.clips.len(), Self::MAX_CLIPS);
         if got > most {
@@ -104,7 +104,7 @@ impl Statistics {
             let axes = shape.full_axes(part);
             let place = clip.place(&axes);
             let mut extents = place.iter().enumerate();
-            let within = extents.all(|(axis, i)| *i < shape.extent(part, axis));
+            let within = extents.all(|(axis, i)| *i < shape.extent(part, axis)) && shape.is_of_text(part, &place);
             if !within || axes.iter().sum::<u32>() < 64 && clip.at >> axes.iter().sum::<u32>() != 0 {
                 return Err(StatisticsError::ClipPlace { index });
             }

@@ -11,6 +11,7 @@ use stwo::core::fields::qm31::SecureField;
 
 use crate::chunk::Ends;
 use crate::claims::Weight;
+use crate::mle::eq_table;
 use crate::model::ModelParams;
 use crate::rounding::Powers;
 use crate::shape::{Part, Shape};
@@ -58,12 +59,27 @@ impl<K: Scalar> Public<'_, K> {
 
     /// Number of leading rows.
     fn leading(&self) -> usize {
-        self.statement.leading(&self.params.leading, self.shape.token)
+        self.statement.leading(&self.params.leading)
     }
 
     /// The same as a number of the statement.
     pub(crate) fn leading_rows(&self) -> Word {
         Word::new(self.leading(), Source::Leading)
+    }
+
+    /// `eq(token, .)` on the rows of the text: they own what is claimed of token rows, and rows behind the text own nothing.
+    pub(crate) fn rows(&self) -> Weight<K> {
+        Weight::text(&self.points.token, self.shape.end())
+    }
+
+    /// The sum of the weights of the rows of the text.
+    pub(crate) fn text(&self) -> K {
+        self.shape.end().sum(&self.points.token)
+    }
+
+    /// Weights of the rows of the text, times what `factors` has for each.
+    pub(crate) fn rows_times(&self, factors: &[K]) -> Weight<K> {
+        Weight::dense(self.shape.end().cut(times(&eq_table(&self.points.token), factors)))
     }
 
     pub(crate) fn layers(&self) -> usize {

@@ -1,7 +1,7 @@
 //! Limits on the length of a text that a proof has enough security for, in one piece and in chunks of layers.
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::ModelConfig;
+use tessera_circuits::sizes::Sizes;
 use tessera_circuits::statement::Lengths;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::ledger::security_bits;
@@ -17,10 +17,13 @@ fn enough(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> bool
 /// and output but the last one.
 pub fn most_rows(key: &ModelKey) -> Option<usize> {
     let whole = [Chunk::whole(key.config.layers)];
-    // The trace of a statement is that of the next power of two, and grows with it.
-    let logs = (0..=ModelConfig::token_log(key.config.context)).rev();
-    let mut rows = logs.map(|log| (1 << log).min(key.config.context));
-    rows.find(|rows| enough(key, &whole, *rows))
+    // Texts of as many blocks of rows have one ledger. A longer one costs more, but it may be cut such that it has fewer cells than a
+    // shorter one: so a text below the limit may have to be proved in chunks.
+    let context = key.config.context;
+    let longer = |rows: &usize| Some(Sizes::text_rows_of(rows + 1));
+    let blocks = std::iter::successors(Some(1), longer).take_while(|rows| *rows < context);
+    let lengths: Vec<usize> = blocks.chain([context]).collect();
+    lengths.into_iter().rev().find(|rows| enough(key, &whole, *rows))
 }
 
 /// The fewest chunks, as equal as can be, in which a statement of these lengths can be proved; `None` if no number of
@@ -50,7 +53,7 @@ mod tests {
         assert_eq!(most_rows(&key), Some(key.config.context));
         assert_eq!(fewest_chunks(&key, key.config.context), Some(1));
         key.config.context = MAX_CONTEXT;
-        // As long as no part is too tall.
+        // As long as it has not too many cells.
         (key.config.heads, key.config.kv_heads, key.config.layers) = (256, 256, 32);
         let most = most_rows(&key).unwrap();
         let whole = [Chunk::whole(32)];

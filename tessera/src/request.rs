@@ -1,7 +1,7 @@
 //! Requests for proofs, with everything that is known of them before the model runs.
 
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::ModelConfig;
+use tessera_circuits::sizes::Sizes;
 use tessera_circuits::statement::{Lengths, Statement};
 use tessera_model::generate::{token_rows, GenerateError, GenerateOptions};
 use tessera_prover::ProveError;
@@ -213,8 +213,8 @@ impl ProofRequest {
     /// Refuses an output that needs a larger proof than was planned.
     pub(crate) fn check_output(&self, output: &[u32]) -> Result<(), AnswerError> {
         let rows = (self.prompt.ids.len() + output.len()).saturating_sub(1);
-        let larger = ModelConfig::token_log(rows) > ModelConfig::token_log(self.lengths.rows);
-        match larger {
+        let planned = Sizes::text_rows_of(self.lengths.rows);
+        match Sizes::text_rows_of(rows) > planned {
             true => Err(AnswerError::OtherTokens {
                 planned: self.lengths.outputs,
                 got: output.len(),

@@ -18,7 +18,6 @@ mod worker;
 use std::path::{Path, PathBuf};
 
 use tessera_circuits::chunk::{ends, Boundary, Chunk, Ends};
-use tessera_circuits::model::ModelConfig;
 use tessera_verifier::context::Context;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, Verified};
@@ -262,8 +261,7 @@ impl WorkDir {
         let proof = self.proof(chunk)?;
         let config = &model.key.config;
         let statement = self.job.statement();
-        let tokens = 1 << ModelConfig::token_log(statement.rows());
-        let ends = ends(activations, self.chunks.len(), tokens, config.hidden)?;
+        let ends = ends(activations, self.chunks.len(), statement.rows(), config.hidden)?;
         let claim = ChunkStatement {
             key: &model.key,
             model: &model.id,

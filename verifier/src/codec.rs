@@ -63,9 +63,9 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 18,
-            Self::ProofInContext => 19,
-            Self::Chunk => 14,
+            Self::Proof => 20,
+            Self::ProofInContext => 21,
+            Self::Chunk => 15,
             Self::Key => 10,
         }
     }

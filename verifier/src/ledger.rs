@@ -5,6 +5,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::Chunk;
+use tessera_circuits::model::MAX_ROWS_LOG;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
@@ -17,8 +18,6 @@ use crate::policy::{queries, LOOKUP_GRIND_BITS, MIN_BITS, STARK_LOG_BLOWUP, STAR
 use crate::stark::component;
 pub use crate::term::{Term, FIELD_BITS};
 
-/// log2 of the rows of the tallest part that anybody proves.
-const MAX_LOG_ROWS: u32 = 27;
 /// log2 of the most cells of a chunk. A verifier calculates a coefficient of every unit of them: here it has 2^24.
 const MAX_LOG_CELLS: u32 = 36;
 
@@ -75,8 +74,8 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
 /// What leaves a statement without any security, if anything does: that it is too large.
 fn too_large(shape: &Shape) -> Option<Term> {
     let (height, cells) = (shape.max_log_rows(), shape.cells());
-    if height > MAX_LOG_ROWS {
-        let formula = format!("2^{height} rows of a part, the most are 2^{MAX_LOG_ROWS}");
+    if height > MAX_ROWS_LOG {
+        let formula = format!("2^{height} rows of a part, the most are 2^{MAX_ROWS_LOG}");
         return Some(Term::certain("height", formula));
     }
     (cells > 1 << MAX_LOG_CELLS).then(|| {
@@ -317,7 +316,7 @@ mod tests {
                 let shape = key.shape(&Chunk::whole(key.config.layers), rows);
                 let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
                 assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
-                if shape.max_log_rows() > MAX_LOG_ROWS || shape.cells() > 1 << MAX_LOG_CELLS {
+                if shape.max_log_rows() > MAX_ROWS_LOG || shape.cells() > 1 << MAX_LOG_CELLS {
                     assert!(total < MIN_BITS);
                 }
             }

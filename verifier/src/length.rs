@@ -4,7 +4,7 @@
 //! statements that fit the context, and all ways to cut the model in chunks. Nothing is added to be on the safe side. Three
 //! things carry the bound:
 //!
-//! - Parts are cut in the way that costs least, and longer axes allow no cheaper one ([`Shape::cost`]). So the cost of the whole
+//! - Parts are cut in the way that costs least, lanes that nobody proves aside, and longer axes allow no cheaper one ([`Shape::cost`]). So the cost of the whole
 //!   model at its full context is at least that of any chunk of any statement, and cells and lookups are at most the cost.
 //! - Trees of lookups, but for the last one, are full. So there are at most as many as the lookups fill, and one more.
 //! - `q` leaves of a binary tree leave open at most `q` nodes of a level, and at most half of them.
@@ -33,7 +33,7 @@ pub fn most_bytes(key: &ModelKey) -> usize {
     let config = &key.config;
     let lengths = Lengths::from(config.context);
     let shape = key.shape(&Chunk::whole(config.layers), lengths);
-    let (layers, tokens) = (config.layers as u128, 1u128 << shape.token);
+    let (layers, tokens) = (config.layers as u128, config.context as u128);
     // A prompt and an output that fill the context and one token more; or a prompt, and the vector of an encoder.
     let ids = match config.generates() {
         true => config.context + 1,

@@ -4,7 +4,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
 use tessera_circuits::claims::{batch, Heard, LinearClaim, Operands};
-use tessera_circuits::model::{LeadingRows, ModelConfig, MIN_ROWS_LOG};
+use tessera_circuits::model::{LeadingRows, MIN_ROWS_LOG};
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::shape::{LeafLimits, Product, Shape};
 use tessera_circuits::statement::{Statement, StatementError};
@@ -130,9 +130,9 @@ pub fn open_transcript(
     transcript
 }
 
-/// Numbers of words of prompt and output, and of leading rows among the padded ones.
+/// Numbers of words of prompt and output, and of leading rows.
 fn lengths(rule: &LeadingRows, statement: &Statement) -> [u32; 3] {
-    let leading = statement.leading(rule, ModelConfig::token_log(statement.rows()));
+    let leading = statement.leading(rule);
     [statement.prompt.len(), statement.output.len(), leading].map(|n| n as u32)
 }
 
@@ -183,8 +183,7 @@ fn verify_with_checked(key: &ModelKey, proof: &Proof) -> Result<Verified, Verify
     let (config, statement) = (&key.config, &proof.statement);
     statement.check(config)?;
     let chunks = Chunk::partition(proof.chunks.iter().map(|c| c.layers as usize), config.layers)?;
-    let tokens = 1 << ModelConfig::token_log(statement.rows());
-    let ends = ends(&proof.boundaries, chunks.len(), tokens, config.hidden)?;
+    let ends = ends(&proof.boundaries, chunks.len(), statement.rows(), config.hidden)?;
     let security_bits = security_bits(key, &chunks, statement.lengths());
     if security_bits < MIN_BITS {
         return Err(VerifyError::Security {
@@ -234,7 +233,7 @@ pub struct ChunkStatement<'a> {
 impl ChunkStatement<'_> {
     /// A boundary wherever the chunk does not begin or end the model, of the right length.
     fn check_ends(&self) -> Result<(), BoundaryError> {
-        let tokens = 1 << ModelConfig::token_log(self.statement.rows());
+        let tokens = self.statement.rows();
         let ends = [
             (self.ends.input, self.chunk.is_first()),
             (self.ends.output, self.chunk.is_last()),
@@ -350,7 +349,7 @@ fn conversation(
     let powers = Powers {
         shape: &shape,
         params: &params,
-        leading: statement.leading(&params.leading, shape.token),
+        leading: statement.leading(&params.leading),
     };
     let lookup_claims = lookup_claims(&powers, &trees, &relations, &leaves)?;
 

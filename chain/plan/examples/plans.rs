@@ -8,7 +8,7 @@ use std::process::ExitCode;
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_plan::calculate::in_order;
-use tessera_plan::{band_ends, expected, has_plans, token_log, Plan};
+use tessera_plan::{band_ends, expected, has_plans, Plan};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement};
@@ -49,7 +49,7 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
         return Ok(false);
     }
     let outputs = proof.statement.output.len();
-    let plan = Plan::new(key, token_log(&proof.statement), outputs).map_err(|e| format!("{about}: {e}"))?;
+    let plan = Plan::new(key, proof.statement.rows(), outputs).map_err(|e| format!("{about}: {e}"))?;
     let words = plan.words(key, &proof.statement);
     let claims = said.claims(key, claim.chunk);
     let ends = band_ends(&claims, &own.opening, &mut said.transcript.clone());

@@ -2,6 +2,7 @@
 
 use stwo::core::fields::m31::P;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Statement;
 use tessera_verifier::key::ModelKey;
 use thiserror::Error;
@@ -42,26 +43,39 @@ impl Random {
 }
 
 impl Plan {
-    /// Evaluates the program, and what a verifier calculates without one, with random challenges, messages and ids.
-    /// `key` is the valid one that the plan was made of. Where they are different functions of the challenges, they differ at
-    /// a random point but for a chance of less than 2^-90.
+    /// Evaluates the program, and what a verifier calculates without one, with random challenges, messages and ids, for prompts of four
+    /// lengths: the shortest, the longest and two random ones, of which one has equal ids. `key` is the valid one that the plan was made
+    /// of. Where they are different functions of the challenges, they differ at a random point but for a chance of less than 2^-90.
     ///
     /// # Errors
     /// If they differ.
     pub fn check(&self, key: &ModelKey, seed: [u64; 4]) -> Result<(), Differs> {
         let mut random = Random { seed, drawn: 0 };
         let lengths = self.prompt_tokens(key);
-        let prompt = lengths.start() + random.below(lengths.end() - lengths.start() + 1);
-        let mut ids = |count| (0..count).map(|_| random.below(key.config.vocab) as u32).collect();
-        let statement = Statement {
-            prompt: ids(prompt),
-            output: ids(self.shape.outputs),
-        };
+        let mut between = || lengths.start() + random.below(lengths.end() - lengths.start() + 1);
+        let prompts = [*lengths.start(), *lengths.end(), between(), between()];
+        for (i, prompt) in prompts.into_iter().enumerate() {
+            let mut ids: Vec<u32> = (0..prompt + self.shape.outputs)
+                .map(|_| random.below(key.config.vocab) as u32)
+                .collect();
+            if i + 1 == prompts.len() {
+                // As many leading rows as there can be.
+                ids.fill(0);
+            }
+            let output = ids.split_off(prompt);
+            self.check_of(key, &Statement { prompt: ids, output }, &mut random)?;
+        }
+        Ok(())
+    }
+
+    fn check_of(&self, key: &ModelKey, statement: &Statement, random: &mut Random) -> Result<(), Differs> {
         let inputs = inputs(&self.shape, || random.element());
         let ends = opened(key, &self.shape).map(|columns| (0..columns.log_bands()).map(|_| random.element()).collect());
-        let expected = calculate(key, &self.shape, &statement, &inputs, &ends);
+        // The row spaces are those of the plan, but where the text ends is the statement's.
+        let shape = key.shape(&Chunk::whole(key.config.layers), statement.lengths());
+        let expected = calculate(key, &shape, statement, &inputs, &ends);
         let given = [in_order(&inputs), ends.concat()].concat();
-        let got = self.run(&given, &self.words(key, &statement));
+        let got = self.run(&given, &self.words(key, statement));
         match got == Some(expected.in_order()) {
             true => Ok(()),
             false => Err(Differs),

@@ -49,7 +49,7 @@ impl Plan {
             units,
             Points::count(shape),
             linear_variables(shape),
-            shape.token as usize,
+            shape.text_rows(),
             shape.outputs,
             config.vocab,
             config.context,
@@ -81,7 +81,7 @@ impl Plan {
     /// Tenths of the bits of the ledger, rounded down, of the longest statement of the plan.
     pub fn tenths_of_bits(&self, key: &ModelKey) -> u32 {
         let lengths = Lengths {
-            rows: 1 << self.shape.token,
+            rows: *self.shape.same_rows().end(),
             outputs: self.shape.outputs,
         };
         (security_bits(key, &[Chunk::whole(key.config.layers)], lengths) * 10.0) as u32
@@ -90,9 +90,8 @@ impl Plan {
     /// The fewest and the most tokens of prompts that the plan is for.
     pub fn prompt_tokens(&self, key: &ModelKey) -> RangeInclusive<usize> {
         let rows = |rows: usize| (rows + 1).saturating_sub(self.shape.outputs).max(1);
-        let padded = 1usize << self.shape.token;
-        let least = if padded == 1 { 1 } else { padded / 2 + 1 };
-        rows(least)..=rows(padded.min(key.config.context))
+        let same = self.shape.same_rows();
+        rows(*same.start())..=rows((*same.end()).min(key.config.context))
     }
 
     /// Digests of the segments of the program from each on; behind the last one there is nothing, which is 0. The first one is that of

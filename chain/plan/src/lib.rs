@@ -56,6 +56,6 @@ mod wiring;
 
 pub use check::Differs;
 pub use packing::band_ends;
-pub use plan::{expected, has_plans, token_log, NoPlan, Plan, MOST_OUTPUTS};
+pub use plan::{expected, has_plans, NoPlan, Plan, MOST_OUTPUTS};
 pub use program::{run, Words};
 pub use segments::{Budget, Segment};

@@ -7,7 +7,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{LeafLimits, Shape};
-use tessera_circuits::statement::Statement;
+use tessera_circuits::statement::{Lengths, Statement};
 use tessera_circuits::trees::Forest;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::public::Inputs;
@@ -20,7 +20,7 @@ use crate::program::{run, Words};
 use crate::segments::{cut, Budget, Segment};
 use crate::symbol::{recorded, Symbol};
 
-/// A model, for statements of so many token rows and output tokens.
+/// A model, for statements of so many blocks of token rows and so many output tokens.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// What is calculated, piece by piece. Each piece is given what the one before it leaves.
@@ -68,35 +68,36 @@ pub fn has_plans(config: &ModelConfig) -> bool {
 }
 
 impl Plan {
-    /// The plan of a valid key, for statements with `2^token_log` padded rows and so many output tokens.
+    /// The plan of a valid key, for statements with as many blocks of token rows as `rows` have, and so many output tokens.
     ///
     /// # Errors
     /// If the model [has no plans](has_plans), and where a program does not fit the machine.
-    pub fn new(key: &ModelKey, token_log: u32, outputs: usize) -> Result<Self, NoPlan> {
-        Self::within(key, token_log, outputs, Budget::TRANSACTION)
+    pub fn new(key: &ModelKey, rows: usize, outputs: usize) -> Result<Self, NoPlan> {
+        Self::within(key, rows, outputs, Budget::TRANSACTION)
     }
 
     /// The same with segments of another size: it is another plan, whose facts nobody asks for. For tests.
     ///
     /// # Errors
     /// The same errors as [`Plan::new`].
-    pub fn within(key: &ModelKey, token_log: u32, outputs: usize, budget: Budget) -> Result<Self, NoPlan> {
+    pub fn within(key: &ModelKey, rows: usize, outputs: usize, budget: Budget) -> Result<Self, NoPlan> {
         if !has_plans(&key.config) {
             return Err(NoPlan::Model);
         }
         if key.params.leading.token.is_some() {
             return Err(NoPlan::LeadingToken);
         }
-        let rows = 1usize.checked_shl(token_log).unwrap_or(usize::MAX);
-        let prompt = rows.saturating_add(1).saturating_sub(outputs);
-        if outputs == 0 || prompt == 0 || rows > key.config.context.next_power_of_two() {
+        if rows == 0 || rows > key.config.context || outputs == 0 || outputs > rows {
             return Err(NoPlan::Lengths);
         }
+        let whole = Chunk::whole(key.config.layers);
+        // The longest statement, whether the context has room for it or not: its last block is full.
+        let rows = key.shape(&whole, Lengths { rows, outputs }).text_rows();
+        let prompt = rows + 1 - outputs;
         let statement = Statement {
             prompt: vec![0; prompt],
             output: vec![0; outputs],
         };
-        let whole = Chunk::whole(key.config.layers);
         let shape = key.shape(&whole, statement.lengths());
         if Forest::of(&shape).is_weighted() {
             return Err(NoPlan::Lookups);
@@ -123,13 +124,11 @@ impl Plan {
     /// The numbers of a statement that its program reads.
     pub fn words(&self, key: &ModelKey, statement: &Statement) -> Words {
         let first = statement.generated().next().map_or(0, |(row, _)| row as u32);
-        let leading = statement.leading(&key.params.leading, self.shape.token) as u32;
-        Words([
-            statement.row_ids(self.shape.token),
-            statement.output.clone(),
-            vec![first],
-            vec![leading],
-        ])
+        let leading = statement.leading(&key.params.leading) as u32;
+        let mut ids = statement.row_ids();
+        let last = ids.len().saturating_sub(1) as u32;
+        ids.resize(self.shape.text_rows(), 0);
+        Words([ids, statement.output.clone(), vec![first], vec![leading], vec![last]])
     }
 }
 
@@ -153,9 +152,4 @@ pub fn expected(said: &Conversation, ends: &[Vec<SecureField>; 2]) -> Results {
         value: outputs.value,
         coefficients: [eval_padded(&outputs.bands, bands), eval_padded(&outputs.units, units)],
     }
-}
-
-/// log2 of the padded token rows of a statement.
-pub fn token_log(statement: &Statement) -> u32 {
-    ModelConfig::token_log(statement.rows())
 }

@@ -70,13 +70,14 @@ pub(super) const fn word_of(source: Source) -> (u8, u16) {
         Source::OutputId(i) => (1, i as u16),
         Source::FirstRow => (2, 0),
         Source::Leading => (3, 0),
+        Source::LastRow => (4, 0),
     }
 }
 
-/// The numbers of a statement, by kind: tokens of padded rows, generated tokens, the row of the first one of them, the number of
-/// leading rows.
+/// The numbers of a statement, by kind: the tokens of its rows and 0 for those behind it, the generated tokens, the row of the first one of
+/// them, the number of leading rows, the last row.
 #[derive(Clone, Debug, Default)]
-pub struct Words(pub [Vec<u32>; 4]);
+pub struct Words(pub [Vec<u32>; 5]);
 
 impl Words {
     fn get(&self, kind: usize, index: usize) -> Option<u32> {

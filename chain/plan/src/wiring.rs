@@ -193,6 +193,38 @@ impl Scalar for Symbol {
         select(table, word.source, [0, 16], 0)
     }
 
+    fn sum_between(list: &[Self], start: usize, most: usize, word: Word) -> Self {
+        if most <= start {
+            return Self::zero();
+        }
+        if let Some(list) = list.get(..most).filter(|_| start == 0) {
+            return select(push_table(Table::Prefix(list.to_vec())), word.source, [0, 16], 0);
+        }
+        // By the number: as often nothing as it is not beyond the start, then sums, and all.
+        let mut sums = vec![Self::zero(); start + 1];
+        for entry in list.iter().take(most - start) {
+            let before = sums.last().copied().unwrap_or_default();
+            sums.push(before + *entry);
+        }
+        sums.resize(most + 1, sums.last().copied().unwrap_or_default());
+        select(push_table(Table::List(sums)), word.source, [0, 16], 0)
+    }
+
+    fn sum_to(table: &[Self], word: Word) -> Self {
+        let bits = table.len().checked_ilog2().unwrap_or(0) as u8;
+        select(push_table(Table::Prefix(table.to_vec())), word.source, [0, bits], 1)
+    }
+
+    fn part_to(table: &[Self], word: Word) -> Vec<Self> {
+        // The step from 0 to 1 is at the last place: an entry is added to the number from its end.
+        let last = table.len().saturating_sub(1);
+        let steps = (0..2 * last + 1).map(|i| push(Node::Constant(u32::from(i >= last))));
+        let steps = push_table(Table::List(steps.collect()));
+        let bits = table.len().checked_ilog2().unwrap_or(0) as u8;
+        let entry = |(i, value): (usize, &Self)| *value * select(steps, word.source, [0, bits], (last - i) as i32);
+        table.iter().enumerate().map(entry).collect()
+    }
+
     fn part_of(table: &[Self], word: Word, before: bool) -> Vec<(usize, Self)> {
         // The step from 0 to 1 is at the length of the table.
         let length = table.len();

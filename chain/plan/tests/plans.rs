@@ -7,7 +7,7 @@ use tessera_circuits::model::{Blocks, ByClass, ChannelShift, Limbs, ModelConfig,
 use tessera_circuits::statement::Statement;
 use tessera_plan::calculate::{calculate, coefficients, in_order, inputs, opened};
 use tessera_plan::packing::{Call, PackError, Packed};
-use tessera_plan::{token_log, Budget, NoPlan, Plan};
+use tessera_plan::{Budget, NoPlan, Plan};
 use tessera_testkit::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
     random_ids, random_model, rotations_config, unrooted_key, SplitMix, TestModel,
@@ -40,7 +40,7 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
             prompt: prompt.to_vec(),
             output: output.to_vec(),
         };
-        let plan = Plan::new(key, token_log(&statement), outputs).expect("a plan");
+        let plan = Plan::new(key, statement.rows(), outputs).expect("a plan");
         // The same in segments that are as short as they may be, of some eighths of its gas.
         let all: u64 = plan.program.iter().map(|own| own.gas).sum();
         let cut = (1..8).find_map(|eighths| {
@@ -49,7 +49,7 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
                 gas,
                 ..Budget::TRANSACTION
             };
-            Plan::within(key, token_log(&statement), outputs, budget).ok()
+            Plan::within(key, statement.rows(), outputs, budget).ok()
         });
         let cut = cut.expect("a plan in segments");
         assert!(cut.program.len() > plan.program.len());
@@ -59,9 +59,10 @@ fn agree_on(key: &ModelKey, prompt: usize, outputs: usize) {
             coordinates.collect::<Vec<_>>()
         });
         let words = plan.words(key, &statement);
-        let results = calculate(key, &plan.shape, &statement, &inputs, &ends);
+        let shape = key.shape(&Chunk::whole(config.layers), statement.lengths());
+        let results = calculate(key, &shape, &statement, &inputs, &ends);
         // What is calculated row by row and group by group is what the tables of all coefficients say.
-        let tables = coefficients(key, &plan.shape, &statement, &inputs);
+        let tables = coefficients(key, &shape, &statement, &inputs);
         for (i, table) in tables.iter().enumerate() {
             assert_eq!(results.coefficients[i], eval_padded(table, &ends[i]), "{config:?}, {i}");
         }
@@ -158,23 +159,24 @@ fn a_plan_that_says_something_else_is_found_at_a_random_point() {
 #[test]
 fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths() {
     let key = |config: ModelConfig| unrooted_key(&random_model(config, WeightFormat::Int16, 3));
-    let refused = |key: &ModelKey, token_log, outputs| Plan::new(key, token_log, outputs).err();
+    let refused = |key: &ModelKey, rows, outputs| Plan::new(key, rows, outputs).err();
     let encoder = key(encoder_config(Pooling::Mean));
-    assert_eq!(refused(&encoder, 3, 1), Some(NoPlan::Model));
+    assert_eq!(refused(&encoder, 8, 1), Some(NoPlan::Model));
     // The contracts know four tables: the fifth relation would be one of zeros.
-    assert_eq!(refused(&key(capped_config()), 3, 1), Some(NoPlan::Model));
+    assert_eq!(refused(&key(capped_config()), 8, 1), Some(NoPlan::Model));
     // The header of a plan has no token with which leading rows begin.
     let mut token = key(odd_config());
     token.params.leading.token = Some(5);
-    assert_eq!(refused(&token, 3, 1), Some(NoPlan::LeadingToken));
-    for (token_log, outputs) in [(3, 0), (3, 9), (6, 1), (64, 1)] {
+    assert_eq!(refused(&token, 8, 1), Some(NoPlan::LeadingToken));
+    let context = odd_config().context;
+    for (rows, outputs) in [(0, 0), (8, 0), (8, 9), (context + 1, 1), (usize::MAX, 1)] {
         assert_eq!(
-            refused(&key(odd_config()), token_log, outputs),
+            refused(&key(odd_config()), rows, outputs),
             Some(NoPlan::Lengths),
-            "{token_log}, {outputs}"
+            "{rows}, {outputs}"
         );
     }
-    assert!(Plan::new(&key(odd_config()), 3, 8).is_ok());
+    assert!(Plan::new(&key(odd_config()), 8, 8).is_ok());
 }
 
 /// What contracts would refuse, or have no plan for, is not sent to them.
@@ -231,7 +233,7 @@ fn calls_are_known_before_there_is_a_proof() {
         let ids = random_ids(config, prompt, 5);
         let proof = model.prove_chunks(&ids, outputs, &[config.layers]);
         let packed = Packed::new(&model.key, &proof).expect("calls");
-        let plan = Plan::new(&model.key, token_log(&proof.statement), outputs).expect("a plan");
+        let plan = Plan::new(&model.key, proof.statement.rows(), outputs).expect("a plan");
         let expected = plan.expected_calls(&model.key, proof.statement.rows());
         let (expected, real) = (expected.expect("calls"), packed.calls());
         assert_eq!(expected.len(), real.len(), "{config:?}");

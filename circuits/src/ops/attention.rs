@@ -1,13 +1,13 @@
 //! Attention output (docs/protocol.md, section 16.6): probabilities times values. One row per (layer, token, head, index in head).
 
 use crate::air::requant;
-use crate::claims::{LinearClaim, Tensor, Weight};
+use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
 use crate::model::{Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
-use crate::sizes::Sizes;
+use crate::sizes::{of_second_axis, Extent, Sizes};
 use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
 use super::operator::{Finals, Operator};
@@ -42,7 +42,12 @@ impl<K: Scalar> Operator<K> for Attention {
         vec![Rows {
             part: Part::ATT,
             axes: vec![p.layers, sizes.token, p.heads, p.head_dim()],
-            extents: vec![(0, config.layers), (2, config.heads)],
+            extents: vec![
+                Extent::of(0, config.layers),
+                sizes.tokens(1),
+                Extent::of(2, config.heads),
+            ],
+            of_text: of_second_axis,
             air: requant::columns(Limbs::Two),
             shifts: vec![Shifts {
                 tensor: Rounded::ATTENTION.tensor,
@@ -93,7 +98,7 @@ impl<K: Scalar> Points<K> {
 impl<K: Scalar> Public<'_, K> {
     fn attention(&self, claims: &mut Claims<K>) {
         let (points, p, part) = (self.points, &self.shape.padded, Part::ATT);
-        let rest = [eq(&points.token), eq(&points.head), eq(points.out(p.head_dim()))];
+        let rest = [self.rows(), eq(&points.head), eq(points.out(p.head_dim()))];
         let with = |layers: Weight<K>| vec![std::iter::once(layers).chain(rest.clone()).collect::<Tensor<K>>()];
         let rounding = Rounding {
             rounded: Rounded::ATTENTION,
@@ -110,7 +115,7 @@ impl<K: Scalar> Public<'_, K> {
         let (lead, rest) = at.split_at(self.lead(Part::ATT) as usize);
         let (head, index) = rest.split_at(self.shape.padded.heads as usize);
         let columns = vec![(requant::OUT_HI, K::one()), (requant::OUT_LO, self.points.limb)];
-        let weights = vec![eq(lead), eq(&self.points.token), eq(head), eq(index)];
+        let weights = vec![eq(lead), self.rows(), eq(head), eq(index)];
         claim("attention output", Part::ATT, weights, columns)
     }
 
@@ -127,7 +132,7 @@ impl<K: Scalar> Public<'_, K> {
             ),
             padded(times(&eq_table(&points.head), &head), p.heads),
         ];
-        let probabilities = self.score_tensor(front, &points.token, Keys::At(key));
+        let probabilities = self.score_tensors(front, Keys::At(key));
         let values = vec![
             self.real_layers(Part::V, &layer),
             eq(key),
@@ -138,7 +143,10 @@ impl<K: Scalar> Public<'_, K> {
         let limbs = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * points.limb)];
         let columns = vec![(P, K::one())];
         [
-            claim("probabilities", Part::SCORES, probabilities, columns),
+            LinearClaim::of(
+                "probabilities",
+                vec![Group::new_sum(Part::SCORES, probabilities, columns)],
+            ),
             claim("values", Part::V, values, limbs),
         ]
     }

@@ -10,7 +10,7 @@ use crate::model::{ChannelShift, Limbs, MatmulKind};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::shape::{Along, Entry, Instance, Part, Product, Rows, Shape, Shifts};
-use crate::sizes::Sizes;
+use crate::sizes::{of_second_axis, Extent, Sizes};
 use crate::statement::class_of;
 use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
@@ -188,7 +188,8 @@ impl<K: Scalar> Operator<K> for Mlp {
         vec![Rows {
             part: Part::FF,
             axes: vec![p.layers, sizes.token, p.ff],
-            extents: vec![(0, config.layers), (2, config.ff)],
+            extents: vec![Extent::of(0, config.layers), sizes.tokens(1), Extent::of(2, config.ff)],
+            of_text: of_second_axis,
             air: sizes.ff().air(),
             shifts,
         }]
@@ -236,7 +237,7 @@ impl<K: Scalar> Public<'_, K> {
         let (points, part) = (self.points, Part::FF);
         let at = points.out(self.shape.padded.ff);
         let air = self.shape.ff();
-        let plain = vec![self.plain_layers(part), eq(&points.token), eq(at)];
+        let plain = vec![self.plain_layers(part), self.rows(), eq(at)];
         let weights = eq_table(at).into();
         let matmuls = [
             (Rounded::GATE, MatmulKind::Gate, GATE, air.gate_remainder()),
@@ -279,7 +280,7 @@ impl<K: Scalar> Public<'_, K> {
         let (lead, rest) = at.split_at(self.lead(Part::FF) as usize);
         let [high, low] = self.shape.ff().product();
         let columns = vec![(high, K::one()), (low, self.points.limb)];
-        let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
+        let weights = vec![eq(lead), self.rows(), eq(rest)];
         claim("mlp product", Part::FF, weights, columns)
     }
 
@@ -291,7 +292,7 @@ impl<K: Scalar> Public<'_, K> {
         let own_layers = times(&points.layer_weights(self.layers()), &eq_table(layer));
         let gates = vec![
             padded(own_layers, self.lead(Part::FF)),
-            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            self.rows_times(&eq_table(token)),
             Weight::dense(times(&eq_table(points.out(self.shape.padded.ff)), &eq_table(feature))),
         ];
         let weight = points.act_weight();

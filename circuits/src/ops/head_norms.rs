@@ -3,13 +3,13 @@
 use stwo::core::fields::qm31::SecureField;
 
 use crate::air::base;
-use crate::claims::{Group, LinearClaim, Weight};
+use crate::claims::{Group, LinearClaim};
 use crate::mle::eq_table;
 use crate::model::{HeadNorm, MatmulKind, NormParams};
 use crate::rounding::{Rounded, PADDED_EXPONENT};
 use crate::scalar::Scalar;
 use crate::shape::{Instance, Part, Product, Rows, Shape};
-use crate::sizes::Sizes;
+use crate::sizes::{of_second_axis, Extent, Sizes};
 use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
 use super::norms::{
@@ -72,7 +72,8 @@ impl<K: Scalar> Operator<K> for HeadNorms {
         let own = config.head_norms.then(|| Rows {
             part,
             axes: vec![p.layers, sizes.token, heads_log],
-            extents: vec![(0, config.layers), (2, heads)],
+            extents: vec![Extent::of(0, config.layers), sizes.tokens(1), Extent::of(2, heads)],
+            of_text: of_second_axis,
             air: columns(),
             shifts: Vec::new(),
         });
@@ -192,7 +193,7 @@ impl<K: Scalar> Public<'_, K> {
         let bounds = norms(&|norm| bound_value(width, norm.scale, limb, weights.quotient));
         let rows = vec![
             self.plain_layers(own.norms),
-            eq(&self.points.token),
+            self.rows(),
             padded(own.real(), own.heads_log),
         ];
         let sides = &mut claims.accumulators;
@@ -206,14 +207,14 @@ impl<K: Scalar> Public<'_, K> {
         self.normed_values(claims, &own);
     }
 
-    /// The sum of a value of the norm of every layer over all rows, weighed: weights of tokens add up to one.
+    /// The sum of a value of the norm of every layer over all rows of the text, weighed.
     fn sum_of_norms(&self, own: &NormedHeads<'_, K>, value: &dyn Fn(&NormParams) -> K) -> K {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
         let sum = layers.fold(K::zero(), |sum, (l, weight)| {
             let norm = self.params.head_norm(own.kind.at(l)).map(HeadNorm::norm);
             sum + weight * norm.map_or(K::zero(), |norm| value(&norm))
         });
-        sum * own.real().into_iter().fold(K::zero(), |sum, weight| sum + weight)
+        sum * self.text() * own.real().into_iter().fold(K::zero(), |sum, weight| sum + weight)
     }
 
     /// Values times the reciprocal root of their head, rounded.
@@ -225,7 +226,7 @@ impl<K: Scalar> Public<'_, K> {
             *weight * base(1 << norm.map_or(PADDED_EXPONENT, |norm| norm.shift).min(30))
         };
         let powers = padded(layers.iter().enumerate().map(power).collect(), self.lead(part));
-        let (token, head, index) = (eq(&self.points.token), eq(own.head), eq(own.index));
+        let (token, head, index) = (self.rows(), eq(own.head), eq(own.index));
         for (side, half) in own.halves.into_iter().enumerate() {
             let rounding = Rounding {
                 rounded: Rounded::normed(part, side),
@@ -258,7 +259,7 @@ impl<K: Scalar> Public<'_, K> {
                 times(&points.layer_weights(self.layers()), &eq_table(layer)),
                 self.lead(part),
             ),
-            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            self.rows_times(&eq_table(token)),
             padded(times(&own.real(), &eq_table(head)), own.heads_log),
             eq(index),
         ];
@@ -283,7 +284,7 @@ impl<K: Scalar> Public<'_, K> {
         let real = padded(real, own.heads_log);
         let weighted = vec![
             padded(times(&points.layer_weights(self.layers()), &layers), self.lead(part)),
-            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            self.rows_times(&eq_table(token)),
             padded(times(&own.real(), &eq_table(head)), own.heads_log),
         ];
         let factors = RootFactors::new(factor, points.limb, own.weights);

@@ -10,7 +10,7 @@ use crate::model::{Limbs, MatmulKind, MatrixId};
 use crate::rounding::Rounded;
 use crate::scalar::{Scalar, Source, Word};
 use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
-use crate::sizes::Sizes;
+use crate::sizes::{Extent, Sizes};
 use crate::wiring::{claim, eq, padded, Claims, Public, Rounding};
 
 use super::operator::{Finals, Operator};
@@ -94,7 +94,8 @@ impl<K: Scalar> Operator<K> for Choice {
         let logits = Rows {
             part: Part::LOGITS,
             axes: vec![sizes.output(), sizes.padded.vocab],
-            extents: vec![(0, sizes.outputs), (1, sizes.config.vocab)],
+            extents: vec![Extent::of(0, sizes.outputs), Extent::of(1, sizes.config.vocab)],
+            of_text: |_, _| true,
             air: columns(sizes.limbs.head),
             shifts: vec![Shifts {
                 tensor: Rounded::LOGIT.tensor,
@@ -106,7 +107,8 @@ impl<K: Scalar> Operator<K> for Choice {
         let tops = Rows {
             part: Part::TOPS,
             axes: vec![sizes.output()],
-            extents: vec![(0, sizes.outputs)],
+            extents: vec![Extent::of(0, sizes.outputs)],
+            of_text: |_, _| true,
             air: tops(),
             shifts: Vec::new(),
         };

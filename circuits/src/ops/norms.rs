@@ -15,7 +15,7 @@ use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::semantics::{limbs, requantise};
 use crate::shape::{Instance, Part, Place, Product, Rows, Shape};
-use crate::sizes::Sizes;
+use crate::sizes::{of_second_axis, Extent, Sizes};
 use crate::statement::norm_of;
 use crate::wiring::{alike, claim, eq, felt, padded, power, times, Claims, Points, Public, Rounding};
 
@@ -188,7 +188,8 @@ impl<K: Scalar> Operator<K> for Norm {
         vec![Rows {
             part: Part::NORMS,
             axes: vec![log_ceil(states, 0), sizes.token],
-            extents: vec![(0, states)],
+            extents: vec![Extent::of(0, states), sizes.tokens(1)],
+            of_text: of_second_axis,
             air: columns(),
             shifts: Vec::new(),
         }]
@@ -396,7 +397,7 @@ impl<K: Scalar> Public<'_, K> {
     /// Weights of the rows of norms.
     fn norm_rows(&self) -> Tensor<K> {
         let states = self.points.state_weights(self.shape.states());
-        vec![padded(states, self.lead(Part::NORMS)), eq(&self.points.token)]
+        vec![padded(states, self.lead(Part::NORMS)), self.rows()]
     }
 
     /// Squares of the stream's rows, of limbs `hi + limb lo`: the columns say what the sum of squares is made of.
@@ -415,11 +416,12 @@ impl<K: Scalar> Public<'_, K> {
         sides.groups.push(Group::new(Part::NORMS, self.norm_rows(), columns));
     }
 
-    /// Sum of the weights of the token rows of each class.
+    /// Sum of the weights of the rows of each class.
     fn class_weights(&self) -> [(RowClass, K); 2] {
         let rows = eq_table(&self.points.token);
-        let lead = K::sum_below(&rows, self.leading_rows());
-        [(RowClass::Lead, lead), (RowClass::Body, K::one() - lead)]
+        let most = self.shape.most_leading(&self.params.leading);
+        let lead = K::sum_between(&rows, 0, most, self.leading_rows());
+        [(RowClass::Lead, lead), (RowClass::Body, self.text() - lead)]
     }
 
     /// Quotients times sums of squares: the limbs of the product are those of the bound less what the division leaves.
@@ -430,6 +432,7 @@ impl<K: Scalar> Public<'_, K> {
         let bounds = states.iter().enumerate().fold(K::zero(), |sum, (n, state)| {
             sum + *state * bound_value(hidden, norm_of(self.params, n).scale, limb, weight)
         });
+        let bounds = bounds * self.text();
         let columns = quotient_columns(limb, weight);
         let sides = &mut claims.accumulators;
         sides.value -= bounds;
@@ -453,7 +456,7 @@ impl<K: Scalar> Public<'_, K> {
         let shifts = shifts.map(|(n, weight)| (&norm_of(self.params, n).shift, (n, *weight)));
         let powered = alike(shifts).into_iter().map(|(shift, states)| {
             let features = self.feature_weights(&weights, Factor::Power, &|c| shift.at(c));
-            vec![Weight::Sparse(self.lead(part), states), eq(&points.token), features]
+            vec![Weight::Sparse(self.lead(part), states), self.rows(), features]
         });
         let out = match self.shape.normed() {
             Limbs::One => vec![(stream::Y, K::one())],
@@ -464,7 +467,7 @@ impl<K: Scalar> Public<'_, K> {
             out,
             powered: powered.collect(),
             narrow: Vec::new(),
-            plain: vec![vec![padded(states, self.lead(part)), eq(&points.token), eq(at)]],
+            plain: vec![vec![padded(states, self.lead(part)), self.rows(), eq(at)]],
             factor: points.norms().normed,
         };
         self.accumulated(claims, &rounding, stream::NORM);
@@ -473,7 +476,7 @@ impl<K: Scalar> Public<'_, K> {
     /// What the projections read.
     fn normed_operand(&self, limbs: Limbs, at: &[K]) -> LinearClaim<K> {
         let (lead, rest) = at.split_at(self.lead(Part::STREAM) as usize);
-        let weights = vec![eq(lead), eq(&self.points.token), eq(rest)];
+        let weights = vec![eq(lead), self.rows(), eq(rest)];
         claim("normed state", Part::STREAM, weights, self.normed_columns(limbs))
     }
 
@@ -483,7 +486,7 @@ impl<K: Scalar> Public<'_, K> {
         let (state, rest) = at.split_at(self.lead(part) as usize);
         let (token, feature) = rest.split_at(self.shape.token as usize);
         let own_states = times(&points.state_weights(self.shape.states()), &eq_table(state));
-        let (tokens, features) = (times(&eq_table(&points.token), &eq_table(token)), eq_table(feature));
+        let (tokens, features) = (self.rows_times(&eq_table(token)), eq_table(feature));
         // Outputs that are normed have no exponents.
         let weighted = [false, true].into_iter().filter_map(|outputs| {
             let own = own_states.iter().enumerate();
@@ -497,7 +500,7 @@ impl<K: Scalar> Public<'_, K> {
             let own: Vec<K> = own.collect();
             let tensor = vec![
                 padded(own, self.lead(part)),
-                Weight::dense(tokens.clone()),
+                tokens.clone(),
                 padded(
                     times(&self.squared_exponents(outputs), &features),
                     self.shape.padded.hidden,
@@ -529,7 +532,7 @@ impl<K: Scalar> Public<'_, K> {
                 times(&points.state_weights(self.shape.states()), &states),
                 self.lead(part),
             ),
-            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            self.rows_times(&eq_table(token)),
         ];
         let real = |part: Part| {
             padded(

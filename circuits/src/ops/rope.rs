@@ -13,7 +13,7 @@ use crate::rounding::{exponent_column, shift_of_head, Rounded};
 use crate::scalar::Scalar;
 use crate::semantics::{round_shift, sat16};
 use crate::shape::{Along, Entry, Part, Rows, Shift, Shifts};
-use crate::sizes::Sizes;
+use crate::sizes::{of_second_axis, Extent, Sizes};
 use crate::wiring::{eq, felt, scaled, Claims, Public, Rounding, Sides};
 
 use super::operator::Operator;
@@ -290,7 +290,8 @@ impl<K: Scalar> Operator<K> for Projected {
         vec![Rows {
             part,
             axes: vec![p.layers, sizes.token, heads_log(p, part), p.half],
-            extents: vec![(0, config.layers), (2, heads)],
+            extents: vec![Extent::of(0, config.layers), sizes.tokens(1), Extent::of(2, heads)],
+            of_text: of_second_axis,
             air: rope.air(),
             shifts,
         }]
@@ -327,7 +328,7 @@ impl<K: Scalar> Public<'_, K> {
         let rope = self.shape.rope(part);
         let (head, half, index) = self.head_point(heads_log(p, part));
         let halves = [K::one() - half, half];
-        let plain = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
+        let plain = vec![self.plain_layers(part), self.rows(), eq(head), eq(index)];
         for (side, coefficient) in halves.into_iter().enumerate() {
             // The powers of the channels of one half, (head, index).
             let point: Vec<K> = head.iter().chain(&[felt(side as i64)]).chain(index).copied().collect();
@@ -357,9 +358,9 @@ impl<K: Scalar> Public<'_, K> {
 
     /// Queries or keys after their rotation.
     fn turned_heads(&self, claims: &mut Claims<K>, part: Part) {
-        let (points, kind) = (self.points, kind_of(part));
+        let kind = kind_of(part);
         let (head, half, index) = self.head_point(heads_log(&self.shape.padded, part));
-        let plain = vec![self.plain_layers(part), eq(&points.token), eq(head), eq(index)];
+        let plain = vec![self.plain_layers(part), self.rows(), eq(head), eq(index)];
         claims
             .own
             .push(self.rotation(part, kind, &plain, [K::one() - half, half]));
@@ -423,13 +424,15 @@ impl<K: Scalar> Public<'_, K> {
         sides.value += self.total(part, plain) * base(1 << (ROPE_BITS - 1));
         let mut sources = [Vec::<Tensor<K>>::new(), Vec::new()];
         let weights = halves.map(|half| index.table().into_iter().map(|w| w * half).collect());
-        let tokens = eq_table(&points.token);
+        let mut tokens = self.shape.end().cut(eq_table(&points.token));
+        tokens.truncate(self.shape.text_rows());
         // Layers share their rotations, however many have gains of their own: each direction is made once.
         let mut known: BTreeMap<usize, Vec<Directions>> = BTreeMap::new();
         for (rotation, gains, layers) in self.rotated_layers(kind, layers) {
             let of_rotation = || (0..tokens.len()).map(|i| self.directions(rotation, i)).collect();
             let directions = known.entry(rotation).or_insert_with(of_rotation);
-            for ((i, token), directions) in tokens.iter().enumerate().zip(directions) {
+            let rows = tokens.iter().enumerate().zip(directions);
+            for ((i, token), directions) in rows.filter(|((_, token), _)| !token.is_zero()) {
                 let rows = Weight::Sparse(self.shape.token, vec![(i, *token)]);
                 let turns = turns(directions, gains, &weights);
                 for (source, turns) in sources.iter_mut().zip(turns) {

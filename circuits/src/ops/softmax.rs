@@ -8,13 +8,13 @@ use crate::air::gadgets::Remainder;
 use crate::air::lookups::{Linear, Lookup, Relation};
 use crate::air::{base, Air};
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
-use crate::mle::{eq_table, less_than_eval};
+use crate::mle::eq_table;
 use crate::model::{log_ceil, Limbs};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::semantics::{requantise, PROB_BITS};
 use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
-use crate::sizes::Sizes;
+use crate::sizes::{Extent, Sizes};
 use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
 pub(super) use self::pairs::Keys;
@@ -233,11 +233,13 @@ impl Sizes {
 impl<K: Scalar> Operator<K> for Softmax {
     fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
         let (p, config, block) = (&sizes.padded, &sizes.config, sizes.block());
-        let (layers, heads, pairs) = ((0, config.layers), (1, config.heads), sizes.pairs().count());
+        let (layers, heads) = (Extent::of(0, config.layers), Extent::of(1, config.heads));
+        let pairs = sizes.pairs().count();
         let scores = Rows {
             part: Part::SCORES,
             axes: vec![p.layers, p.heads, log_ceil(pairs, 0), block, block],
-            extents: vec![layers, heads, (2, pairs)],
+            extents: vec![layers, heads, Extent::of(2, pairs)],
+            of_text: Sizes::is_pair_of_text,
             air: sizes.scores().air(),
             shifts: vec![Shifts {
                 tensor: Rounded::SCORE.tensor,
@@ -255,7 +257,8 @@ impl<K: Scalar> Operator<K> for Softmax {
         let rows = Rows {
             part: Part::SOFTMAX,
             axes: vec![p.layers, p.heads, sizes.token],
-            extents: vec![layers, heads],
+            extents: vec![layers, heads, sizes.tokens(2)],
+            of_text: |sizes, place| place.get(2).is_some_and(|row| *row < sizes.rows),
             air: columns(),
             shifts: Vec::new(),
         };
@@ -318,9 +321,9 @@ impl<K: Scalar> Public<'_, K> {
     /// Scores: products of queries and keys, rounded.
     fn scores(&self, claims: &mut Claims<K>) {
         let (points, part) = (self.points, Part::SCORES);
-        let tensor = |layers: Weight<K>| {
+        let tensors = |layers: Weight<K>| {
             let front = [layers, eq(&points.head)];
-            self.score_tensor(front, &points.token, Keys::At(&points.key))
+            self.score_tensors(front, Keys::At(&points.key))
         };
         let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.attention.score));
         let remainder = self.shape.scores().remainder();
@@ -332,9 +335,9 @@ impl<K: Scalar> Public<'_, K> {
         let rounding = Rounding {
             rounded: Rounded::SCORE,
             out: vec![(S, K::one())],
-            plain: vec![tensor(self.plain_layers(part))],
-            powered: vec![tensor(powers)],
-            narrow: narrow.map(tensor).into_iter().collect(),
+            plain: tensors(self.plain_layers(part)),
+            powered: tensors(powers),
+            narrow: narrow.map(tensors).unwrap_or_default(),
             factor: points.score_weight(),
         };
         self.accumulated(claims, &rounding, remainder);
@@ -345,7 +348,7 @@ impl<K: Scalar> Public<'_, K> {
         let (part, points) = (Part::SCORES, self.points);
         let (limb, weight) = (points.limb, points.probability_weight());
         let front = [self.plain_layers(part), eq(&points.head)];
-        let plain = self.score_tensor(front, &points.token, Keys::At(&points.key));
+        let plain = self.score_tensors(front, Keys::At(&points.key));
         let (low, delta) = (weight * limb, weight - weight * limb * base(1 << LIMB_BITS));
         let columns = vec![
             (P, weight * base(1 << 8)),
@@ -354,14 +357,14 @@ impl<K: Scalar> Public<'_, K> {
             (P_LO, low),
         ];
         let sides = &mut claims.accumulators;
-        sides.value += (delta * base(P_OFFSET) + low * base(1 << 20)) * self.total(part, &plain);
-        sides.groups.push(Group::new(part, plain, columns));
+        sides.value += (delta * base(P_OFFSET) + low * base(1 << 20)) * self.totals(part, &plain);
+        sides.groups.push(Group::new_sum(part, plain, columns));
     }
 
     /// Reciprocals: the limbs of `Z R`, of which there are three, are those of the dividend less what is left.
     fn reciprocals(&self, claims: &mut Claims<K>) {
         let (part, limb, weight) = (Part::SOFTMAX, self.points.limb, self.points.reciprocal_weight());
-        let plain = self.rows_of_heads(eq(&self.points.token));
+        let plain = self.rows_of_heads(self.rows());
         let (middle, low) = (weight * limb, weight * limb * limb);
         let radix = base(1 << LIMB_BITS);
         let columns = vec![
@@ -395,11 +398,11 @@ impl<K: Scalar> Public<'_, K> {
         };
         let ones = |columns: &[usize]| columns.iter().map(|column| (*column, K::one())).collect::<Vec<_>>();
         let pairs = |keys: Keys<K>, column: usize| {
-            let weights = self.score_tensor(front(Part::SCORES), &points.token, keys);
-            Group::new(Part::SCORES, weights, ones(&[column]))
+            let weights = self.score_tensors(front(Part::SCORES), keys);
+            Group::new_sum(Part::SCORES, weights, ones(&[column]))
         };
         let causal = |of: Pairs, columns: &[usize]| {
-            let weights = self.masked_tensors(front(Part::SCORES), &points.token, &points.key, of);
+            let weights = self.masked_tensors(front(Part::SCORES), of);
             Group::new_sum(Part::SCORES, weights, ones(columns))
         };
         let minus = |columns: &[(usize, i64)]| columns.iter().map(|(column, k)| (*column, -felt::<K>(*k))).collect();
@@ -408,21 +411,19 @@ impl<K: Scalar> Public<'_, K> {
         };
         let claim = |name, groups, value| LinearClaim::of(name, groups).of_value(value);
         // Of every query the keys that it may look at.
-        let tokens = eq_table(&points.token);
         let mut seen = K::zero();
-        let keys = eq_table(&points.key).into_iter().zip(&tokens);
-        let queries = keys.map(|(key, token)| {
-            seen += key;
-            *token * seen
-        });
-        let queries: Vec<K> = match self.shape.config.is_causal() {
-            true => queries.collect(),
-            false => {
-                let seen = less_than_eval(self.statement.rows(), &points.key);
-                tokens.iter().map(|token| seen * *token).collect()
-            }
+        let keys = eq_table(&points.key);
+        let open: Vec<K> = match self.shape.config.is_causal() {
+            true => keys
+                .into_iter()
+                .map(|key| {
+                    seen += key;
+                    seen
+                })
+                .collect(),
+            false => vec![self.shape.end().sum(&points.key); keys.len()],
         };
-        let queries = Weight::dense(queries);
+        let queries = self.rows_times(&open);
         claims.push(claim(
             "differences",
             vec![
@@ -436,13 +437,13 @@ impl<K: Scalar> Public<'_, K> {
         let sum = |values: &[K]| values.iter().fold(K::zero(), |sum, w| sum + *w);
         claims.push(claim(
             "a maximum is attained",
-            vec![pairs(Keys::All, ZERO), rows(eq(&points.token), &[(TIES, 1)])],
-            sum(&layers) * sum(&self.head_weights()),
+            vec![pairs(Keys::All, ZERO), rows(self.rows(), &[(TIES, 1)])],
+            sum(&layers) * sum(&self.head_weights()) * self.text(),
         ));
         let limbs = [(SUM_HI, 1 << LIMB_BITS), (SUM_LO, 1)];
         claims.push(claim(
             "softmax sums",
-            vec![pairs(Keys::All, EXP), rows(eq(&points.token), &limbs)],
+            vec![pairs(Keys::All, EXP), rows(self.rows(), &limbs)],
             K::zero(),
         ));
         claims
@@ -457,8 +458,13 @@ impl<K: Scalar> Public<'_, K> {
         let (half, index) = rest.split_at(1);
         let half = half.first().copied().unwrap_or_default();
         let halves = [K::one() - half, half];
-        let (layer, head, block) = (eq_table(layer), eq_table(head), eq_table(block));
-        // A query is in the block, a key in that block or before it; without a causal mask in any one.
+        let (layer, head, mut block) = (eq_table(layer), eq_table(head), eq_table(block));
+        // Blocks behind the text have no pairs.
+        block
+            .iter_mut()
+            .skip(shape.text_blocks())
+            .for_each(|own| *own = K::zero());
+        // A query is in the block, a key in that block or before it; without a causal mask in any one of the text.
         let mut from = block.clone();
         for i in (1..from.len()).rev() {
             let after = from.get(i).copied().unwrap_or_default();
@@ -466,12 +472,14 @@ impl<K: Scalar> Public<'_, K> {
         }
         if !shape.config.is_causal() {
             let all = from.first().copied().unwrap_or_default();
-            from.fill(all);
+            from.iter_mut().take(shape.text_blocks()).for_each(|own| *own = all);
         }
         let in_blocks = |point: &[K], blocks: &[K]| {
             let tokens = eq_table(point);
             let blocks = tokens.chunks(1 << shape.block()).zip(blocks);
-            Weight::dense(blocks.flat_map(|(own, w)| own.iter().map(|t| *t * *w)).collect())
+            blocks
+                .flat_map(|(own, w)| own.iter().map(|t| *t * *w))
+                .collect::<Vec<K>>()
         };
         // Queries are one column of each half, keys two.
         let of_halves = |part: Part, coefficients: &[K]| {
@@ -484,13 +492,13 @@ impl<K: Scalar> Public<'_, K> {
         };
         let queries = vec![
             padded(times(&points.layer_weights(self.layers()), &layer), self.lead(Part::Q)),
-            in_blocks(&points.token, &block),
+            Weight::dense(shape.end().cut(in_blocks(&points.token, &block))),
             padded(times(&eq_table(&points.head), &head), p.heads),
             eq(index),
         ];
         let keys = vec![
             self.real_layers(Part::K, &layer),
-            in_blocks(&points.key, &from),
+            Weight::dense(in_blocks(&points.key, &from)),
             padded(self.grouped(&head), p.kv_heads),
             eq(index),
         ];
@@ -512,7 +520,7 @@ impl<K: Scalar> Public<'_, K> {
         let weighted = vec![
             padded(times(&points.layer_weights(self.layers()), &layers), self.lead(part)),
             padded(times(&self.head_weights(), &eq_table(head)), p.heads),
-            Weight::dense(times(&eq_table(&points.token), &eq_table(token))),
+            self.rows_times(&eq_table(token)),
         ];
         let limbs = |hi: usize, lo: usize, weight: K| vec![(hi, weight), (lo, weight * points.limb)];
         let sums = vec![self.real_layers(part, &layers), eq(head), eq(token)];

@@ -15,7 +15,7 @@ use crate::rounding::{Rounded, PADDED_EXPONENT};
 use crate::scalar::{Scalar, Source, Word};
 use crate::semantics::requantise;
 use crate::shape::{Along, Entry, Instance, Part, Product, Rows, Shape, Shifts};
-use crate::sizes::Sizes;
+use crate::sizes::{of_second_axis, Extent, Sizes};
 use crate::statement::{class_of, norm_of};
 use crate::wiring::{alike, eq, felt, padded, scaled, suffix, Claims, Points, Public, Rounding};
 
@@ -191,7 +191,12 @@ impl<K: Scalar> Operator<K> for Stream {
         vec![Rows {
             part: Part::STREAM,
             axes: vec![log_ceil(states, 0), sizes.token, sizes.padded.hidden],
-            extents: vec![(0, states), (2, sizes.config.hidden)],
+            extents: vec![
+                Extent::of(0, states),
+                sizes.tokens(1),
+                Extent::of(2, sizes.config.hidden),
+            ],
+            of_text: of_second_axis,
             air: columns(sizes.normed()),
             shifts: vec![
                 shifts(Rounded::STATE, Limbs::Two, true, state_shift),
@@ -268,7 +273,7 @@ impl<K: Scalar> Public<'_, K> {
         let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
         let (mut narrow, mut normed) = (Vec::new(), Vec::new());
         let all: Vec<K> = (0..self.shape.states()).map(weight).collect();
-        plain.push(vec![padded(all, self.lead(part)), eq(&points.token), eq(at)]);
+        plain.push(vec![padded(all, self.lead(part)), self.rows(), eq(at)]);
         // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
         claims.accumulators.value += weight(0) * felt::<K>(2) * self.boundary_eval(self.ends.input);
         for (class, rows) in self.classes() {
@@ -381,7 +386,7 @@ impl<K: Scalar> Public<'_, K> {
         let lead = self.lead(Part::STREAM);
         let at = points.out(self.shape.padded.hidden);
         let group = |first: Weight<K>, last: Weight<K>, columns: Vec<(usize, K)>| {
-            Group::new(Part::STREAM, vec![first, eq(&points.token), last], columns)
+            Group::new(Part::STREAM, vec![first, self.rows(), last], columns)
         };
         let mut last = vec![K::zero(); n_states];
         last.iter_mut().next_back().into_iter().for_each(|w| *w = K::one());
@@ -426,9 +431,10 @@ impl<K: Scalar> Public<'_, K> {
         }
         let tokens = eq_table(&self.points.token);
         let vocab = suffix(point, Product::EMBED.variables(self.shape));
-        let ids = self.statement.row_ids(self.shape.token);
+        let ids = self.statement.row_ids();
         let types = self.shape.config.types_of(&ids);
         let rows = ids.into_iter().zip(types);
+        let tokens = self.shape.end().cut(tokens);
         let sum = tokens
             .iter()
             .zip(rows)

@@ -7,7 +7,7 @@ use crate::model::{ChannelShift, MatmulKind};
 use crate::rounding::{shift_of_head, Rounded};
 use crate::scalar::Scalar;
 use crate::shape::{Along, Entry, Part, Rows, Shifts};
-use crate::sizes::Sizes;
+use crate::sizes::{of_second_axis, Extent, Sizes};
 use crate::wiring::{eq, felt, Claims, Public, Rounding};
 
 use super::operator::Operator;
@@ -38,7 +38,12 @@ impl<K: Scalar> Operator<K> for Values {
         vec![Rows {
             part: Part::V,
             axes: vec![p.layers, sizes.token, p.kv_heads, p.head_dim()],
-            extents: vec![(0, config.layers), (2, config.kv_heads)],
+            extents: vec![
+                Extent::of(0, config.layers),
+                sizes.tokens(1),
+                Extent::of(2, config.kv_heads),
+            ],
+            of_text: of_second_axis,
             air: requant::columns(sizes.limbs.v),
             shifts: vec![Shifts {
                 tensor: Rounded::VALUE.tensor,
@@ -67,7 +72,7 @@ impl<K: Scalar> Public<'_, K> {
         let (head, ..) = self.head_point(p.kv_heads);
         let plain = vec![
             self.plain_layers(part),
-            eq(&points.token),
+            self.rows(),
             eq(head),
             eq(points.out(p.head_dim())),
         ];

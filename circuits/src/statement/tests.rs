@@ -60,16 +60,16 @@ fn rows_are_those_of_the_generation() {
         output: vec![10, 11],
     };
     assert_eq!(own.rows(), 4);
-    assert_eq!(own.row_ids(3), [7, 8, 9, 10, 0, 0, 0, 0]);
+    assert_eq!(own.row_ids(), [7, 8, 9, 10]);
     assert!(own.generated().eq([(2, 10), (3, 11)]));
 }
 
-/// Leading rows follow from the ids: the first ones, and those that repeat the first; padding repeats token 0.
+/// Leading rows follow from the ids: the first ones, and those that repeat the first; there are no more than rows.
 #[test]
 fn leading_rows_follow_from_the_ids() {
     let after = |token, prompt: &[u32], first, run| {
         let (prompt, output) = (prompt.to_vec(), vec![9]);
-        Statement { prompt, output }.leading(&LeadingRows { first, run, token }, 2)
+        Statement { prompt, output }.leading(&LeadingRows { first, run, token })
     };
     let of = |prompt: &[u32], first, run| after(None, prompt, first, run);
     assert_eq!(of(&[7, 8, 9], 1, true), 1);
@@ -78,13 +78,13 @@ fn leading_rows_follow_from_the_ids() {
     assert_eq!(of(&[7, 7, 9], 0, false), 0);
     assert_eq!(of(&[7, 8, 7], 0, true), 1);
     assert_eq!(of(&[7, 7, 7], 2, true), 3);
-    assert_eq!(of(&[0, 0, 0], 1, true), 4);
-    assert_eq!(of(&[7], 9, false), 4);
+    assert_eq!(of(&[0, 0, 0], 1, true), 3);
+    assert_eq!(of(&[7], 9, false), 1);
     // Only where a text begins with a token, if the rule names one.
     assert_eq!(after(Some(7), &[7, 7, 9], 1, true), 2);
     assert_eq!(after(Some(9), &[7, 7, 9], 1, true), 0);
     assert_eq!(after(Some(9), &[7, 9, 9], 2, false), 0);
-    assert_eq!(after(Some(0), &[0, 0, 0], 1, true), 4);
+    assert_eq!(after(Some(0), &[0, 0, 0], 1, true), 3);
 }
 
 /// Every state is normed by a norm of its own, in the order of docs/protocol.md, section 16.12, or in section 16.2's without norms of

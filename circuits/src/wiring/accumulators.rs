@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::scalar::Scalar;
 
-use super::{eq, felt, padded, suffix, Public};
+use super::{felt, padded, suffix, Public};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
 use crate::claims::{Factor, Group, Lazy, LinearClaim, Said, Scaled, Tensor, Values, Weight};
@@ -96,11 +96,13 @@ impl<K: Scalar> Public<'_, K> {
             let extent = self.shape.extent(part, axis) << (weight.log_len() - own.min(weight.log_len()));
             match weight {
                 Weight::Eq(point) => less_than_eval(extent, point),
+                Weight::Text(point, end) => end.sum(point),
                 Weight::Dense(values) => K::sum_of(values.get(..extent).unwrap_or(values)),
                 Weight::Lazy(lazy) => lazy.sum(extent),
                 Weight::Ones(_) => felt(extent as i64),
                 // Of pairs of tokens, which are all committed.
-                Weight::Causal(row, key) => causal_eval(row, key).unwrap_or_default(),
+                Weight::Causal(row, key, None) => causal_eval(row, key).unwrap_or_default(),
+                Weight::Causal(row, key, Some(end)) => end.causal_sum(&eq_table(row), &eq_table(key)),
                 Weight::Sparse(_, entries) => {
                     let within = entries.iter().filter(|(i, _)| *i < extent);
                     within.fold(K::zero(), |sum, (_, v)| sum + *v)
@@ -110,7 +112,7 @@ impl<K: Scalar> Public<'_, K> {
         factors.fold(K::one(), |product, v| product * v)
     }
 
-    fn totals(&self, part: Part, tensors: &[Tensor<K>]) -> K {
+    pub(crate) fn totals(&self, part: Part, tensors: &[Tensor<K>]) -> K {
         let totals = tensors.iter().map(|tensor| self.total(part, tensor));
         totals.fold(K::zero(), |sum, v| sum + v)
     }
@@ -245,7 +247,7 @@ impl<K: Scalar> Public<'_, K> {
         let (mut powered, mut narrow) = (Vec::new(), Vec::new());
         for (shifts, layers) in alike(shifts) {
             let layers = Weight::Sparse(self.lead(part), layers);
-            let tensor = |factor| vec![layers.clone(), eq(&self.points.token), values(shifts, factor)];
+            let tensor = |factor| vec![layers.clone(), self.rows(), values(shifts, factor)];
             powered.push(tensor(Factor::Power));
             narrow.extend(narrow_from(shifts, remainder).map(tensor));
         }
@@ -280,10 +282,11 @@ impl<K: Scalar> Public<'_, K> {
         narrow_from(shift, remainder).map(|factor| self.channel_weights(kind, shift, weights, factor))
     }
 
-    /// What the biases add to all accumulators at the random point. Every token row has them, and of the logits every output.
+    /// What the biases add to all accumulators at the random point. Every row of the text has them, and of the logits every output.
     pub(crate) fn biases(&self) -> K {
         let (config, points) = (&self.shape.config, self.points);
         let outputs: K = eq_table(&points.output).into_iter().take(self.shape.outputs).sum();
+        let text = self.text();
         let mut sum = K::zero();
         for m in self.shape.matmuls() {
             let bias = self.params.bias(m.id);
@@ -303,11 +306,7 @@ impl<K: Scalar> Public<'_, K> {
                 let weight = weights.get(config.pad_out(m.id.kind(), out)).copied();
                 sum + weight.unwrap_or_default() * limb(*b)
             });
-            let rows = if m.id.kind() == MatmulKind::Head {
-                outputs
-            } else {
-                K::one()
-            };
+            let rows = if m.id.kind() == MatmulKind::Head { outputs } else { text };
             sum += points.matmul_weight(m.id) * rows * own;
         }
         sum
@@ -333,12 +332,18 @@ impl<K: Scalar> Public<'_, K> {
         (!narrow.is_empty()).then(|| Weight::Sparse(self.lead(part), narrow))
     }
 
-    /// Weights of the token rows of each class.
+    /// Weights of the rows of each class, as a sum: rows of the body are those of the text less the leading ones.
     pub(crate) fn classes(&self) -> Vec<(RowClass, Weight<K>)> {
-        let log = self.shape.token;
-        let rows = eq_table(&self.points.token);
-        let of = |before: bool| Weight::Sparse(log, K::part_of(&rows, self.leading_rows(), before));
-        vec![(RowClass::Lead, of(true)), (RowClass::Body, of(false))]
+        let mut rows = eq_table(&self.points.token);
+        rows.truncate(self.shape.most_leading(&self.params.leading));
+        let lead = K::part_of(&rows, self.leading_rows(), true);
+        let mut classes = vec![(RowClass::Body, self.rows())];
+        if !lead.is_empty() {
+            let less = lead.iter().map(|(row, weight)| (*row, -*weight)).collect();
+            classes.push((RowClass::Body, Weight::Sparse(self.shape.token, less)));
+            classes.push((RowClass::Lead, Weight::Sparse(self.shape.token, lead)));
+        }
+        classes
     }
 }
 

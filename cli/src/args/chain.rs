@@ -27,7 +27,7 @@ pub struct PlanArgs {
     /// Model key
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// Tokens of the text, prompt included; plans are for all lengths with as many padded rows
+    /// Tokens of the text, prompt included; a plan is for all lengths with as many blocks of 16 rows
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1 << 20))]
     pub length: u32,
     /// Tokens of the output

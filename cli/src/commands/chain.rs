@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
 use serde_json::{json, Value};
-use tessera::circuits::model::ModelConfig;
 use tessera::prover::stark::tables_root;
 use tessera::verifier::codec::FileKind;
 use tessera::verifier::key::ModelKey;
@@ -55,7 +54,7 @@ fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
         return Err(Failure(format!("{}: {problem}", args.key.display())));
     }
     let rows = (args.length as usize).saturating_sub(1);
-    let plan = Plan::new(&key, ModelConfig::token_log(rows), args.tokens as usize);
+    let plan = Plan::new(&key, rows, args.tokens as usize);
     let plan = plan.map_err(|e| Failure(e.to_string()))?;
     let id = plan.id(&key)?;
     let segments: Vec<Value> = (plan.program.iter())
@@ -66,7 +65,7 @@ fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
         "plan": hex::encode(id),
         "model_id": key.id()?.to_string(),
         "version": {"tessera": env!("CARGO_PKG_VERSION"), "protocol": PROTOCOL, "key": FileKind::Key.version()},
-        "rows": 1u64 << plan.shape.token,
+        "rows": plan.shape.text_rows(),
         "prompt_tokens": [lengths.start(), lengths.end()],
         "output_tokens": plan.shape.outputs,
         "security_bits": f64::from(plan.tenths_of_bits(&key)) / 10.0,
@@ -106,7 +105,7 @@ fn shown(own: &Planned) -> Result<Rows, Failure> {
             "security",
             format!("{:.1} bits", f64::from(plan.tenths_of_bits(key)) / 10.0),
         )
-        .row("padded rows", 1u64 << plan.shape.token)
+        .row("rows in whole blocks", plan.shape.text_rows())
         .row("segments", plan.program.len())
         .row("pages", all(&|own| own.pages.len() as u64))
         .row("bytes of the program", bytes(all(&|own| own.bytes() as u64)))

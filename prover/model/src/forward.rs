@@ -21,7 +21,7 @@ use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
 use tessera_circuits::ops::stream::Update;
 use tessera_circuits::semantics::{direction, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
-use tessera_circuits::statement::{class_of, norm_of, Lengths};
+use tessera_circuits::statement::{class_of, norm_of};
 use thiserror::Error;
 
 use crate::passes::{Traffic, WeightPass, Window};
@@ -44,8 +44,8 @@ pub enum ForwardError {
     Empty,
     #[error("token id {id} at position {position} is not below the vocabulary size {vocab}")]
     UnknownToken { id: u32, position: usize, vocab: usize },
-    #[error("{rows} token rows are more than the {max} rows of a context of {context}")]
-    TooManyRows { rows: usize, max: usize, context: usize },
+    #[error("{rows} token rows are more than the context of {context}")]
+    TooManyRows { rows: usize, context: usize },
     #[error("a witness, or the text of an encoder, begins at position 0, but {cached} rows were processed already")]
     NotFirst { cached: usize },
     #[error("the model is no encoder: it generates tokens, and makes no vectors")]
@@ -91,8 +91,8 @@ pub struct ForwardState<'m> {
     /// Leading rows so far, and the id that all rows so far have, if there is one.
     leading: usize,
     run: Option<u32>,
-    /// Rows whose saturated values are counted: the first ones.
-    real: usize,
+    /// How many keys a row of an encoder sees, at most.
+    keys: usize,
     /// What an encoder made of the last text.
     vector: Option<Vec<i32>>,
     /// What is kept of all blocks, if anything is.
@@ -121,7 +121,7 @@ impl<'m> ForwardState<'m> {
             rows: 0,
             leading: 0,
             run: None,
-            real: usize::MAX,
+            keys: usize::MAX,
             vector: None,
             record: None,
             saturated: Saturations::new(),
@@ -138,8 +138,11 @@ impl<'m> ForwardState<'m> {
         }
     }
 
-    fn max_rows_of(model: &QuantisedModel) -> usize {
-        model.config.context.next_power_of_two()
+    /// The same, of an encoder whose rows see so many keys at most. Tests lie with it.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn seeing(self, keys: usize) -> Self {
+        Self { keys, ..self }
     }
 
     /// The model that is run.
@@ -152,10 +155,9 @@ impl<'m> ForwardState<'m> {
         self.rows
     }
 
-    /// Largest number of rows: the context rounded up to a power of two, as the padding rows of a proof
-    /// may lie beyond the context.
+    /// The largest number of rows: the model's context.
     pub fn max_rows(&self) -> usize {
-        Self::max_rows_of(self.model)
+        self.model.config.context
     }
 
     /// Forgets all rows, to begin another text. Counts of saturated values go on.
@@ -195,21 +197,16 @@ impl<'m> ForwardState<'m> {
         Ok(self.process(ids, ids.len() - 1..ids.len(), false)?)
     }
 
-    /// Runs the padding rows of a text that was recorded, which no other row sees and where what saturates does not count. The witness
-    /// is overwritten with the values of all rows; what is returned was saturated in the text and read for the padding.
+    /// Computes what a text that was recorded in blocks leaves for its end: the values of pairs of rows. The witness is overwritten with
+    /// the values of all rows.
     ///
     /// # Panics
     /// If nothing was recorded, or the text is that of an encoder, which is run at once.
-    pub fn finish(mut self, padding: &[u32], witness: &mut Witness) -> Result<ChunkRun, ForwardError> {
+    pub fn finish(mut self, witness: &mut Witness) -> ChunkRun {
         assert!(
             self.model.config.is_causal() && self.model.config.generates(),
             "a text that comes in blocks"
         );
-        (self.real, self.traffic) = (self.rows, Traffic::default());
-        if !padding.is_empty() {
-            self.check(padding, false)?;
-            self.process(padding, 0..0, false)?;
-        }
         *witness = self.record.take().expect("a state that records").witness;
         let saturated = self.saturated();
         // Pairs of rows have no place before all rows are known. What saturates there was counted.
@@ -219,12 +216,12 @@ impl<'m> ForwardState<'m> {
             self.attend(l, &q_rot, true, layer);
             layer.q_rot = q_rot;
         }
-        Ok(ChunkRun {
+        ChunkRun {
             output: Boundary(witness.streams.last().map_or(Vec::new(), |last| last.x.clone())),
             vector: None,
             saturated,
-            traffic: self.traffic,
-        })
+            traffic: Traffic::default(),
+        }
     }
 
     /// Processes tokens that were checked; returns the logits of these of the rows. Values of pairs of rows are kept only if `pairs`.
@@ -237,9 +234,8 @@ impl<'m> ForwardState<'m> {
         run.map(|(_, logits)| logits)
     }
 
-    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. All rows beyond those of
-    /// the statement are padding, which no other row sees: what saturates there does not count. The last chunk has the
-    /// logits of the generated positions.
+    /// Runs a chunk from position 0 on; returns the residual stream that leaves it, `[rows][hidden]`. The last chunk has the logits
+    /// of the last `outputs` rows.
     ///
     /// # Panics
     /// If the chunk is the first one and `input` no tokens, or the other way round.
@@ -247,27 +243,29 @@ impl<'m> ForwardState<'m> {
         model: impl Into<Placed<'m>>,
         chunk: &Chunk,
         input: Input<'_>,
-        lengths: impl Into<Lengths>,
+        outputs: usize,
         witness: Option<&mut Witness>,
     ) -> Result<ChunkRun, ForwardError> {
         let placed: Placed<'m> = model.into();
         let model = placed.model;
-        let Lengths { rows: real, outputs } = lengths.into();
         assert_eq!(
             chunk.is_first(),
             matches!(input, Input::Tokens(_)),
             "tokens enter the first chunk"
         );
         let mut state = Self {
-            real,
             record: witness.is_some().then(|| Record::of(0)),
             ..Self::new(placed)
         };
-        if let Input::Tokens(ids) = input {
-            state.check(ids, false)?;
-        }
+        let rows = match input {
+            Input::Tokens(ids) => {
+                state.check(ids, false)?;
+                ids.len()
+            }
+            Input::Stream(boundary, _) => boundary.0.len() / model.config.hidden,
+        };
         let (windows, pairs) = (windows(model, chunk), witness.is_some());
-        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, real.saturating_sub(outputs)..real, pairs, pass);
+        let run = |pass: &mut Pass<'_>| state.pass(chunk, input, rows.saturating_sub(outputs)..rows, pairs, pass);
         let (run, traffic) = Pass::run(&model.weights, &windows, run);
         let (output, _) = run?;
         if let (Some(witness), Some(record)) = (witness, state.record.take()) {
@@ -320,7 +318,7 @@ impl<'m> ForwardState<'m> {
             }
         }
         if !model.config.generates() && chunk.is_last() {
-            let rows = model.config.pooled_rows(self.counted_here(stream.sums.len()));
+            let rows = model.config.pooled_rows(stream.sums.len());
             self.vector = Some(pooled(&stream.y, hidden, rows));
         }
         let logit_rows = logits.start..logits.end.min(stream.sums.len());
@@ -391,11 +389,7 @@ impl<'m> ForwardState<'m> {
             return Err(ForwardError::Empty);
         }
         if rows > max {
-            return Err(ForwardError::TooManyRows {
-                rows,
-                max,
-                context: self.model.config.context,
-            });
+            return Err(ForwardError::TooManyRows { rows, context: max });
         }
         if (witness || !self.model.config.generates()) && self.rows > 0 {
             return Err(ForwardError::NotFirst { cached: self.rows });
@@ -440,11 +434,6 @@ impl<'m> ForwardState<'m> {
         self.leading.saturating_sub(self.rows)
     }
 
-    /// Rows that are counted among `rows` that are being processed.
-    fn counted_here(&self, rows: usize) -> usize {
-        rows.min(self.real.saturating_sub(self.rows))
-    }
-
     fn count(&mut self, tensor: String, clipped: Clipped, of: usize) {
         *self.saturated.entry(tensor).or_default() += Saturation {
             low: clipped.low,
@@ -464,10 +453,9 @@ impl<'m> ForwardState<'m> {
         pass: &mut Pass<'_>,
     ) -> Result<(Acc, Vec<i16>), DeviceError> {
         let acc = self.linear.matmul(self.model, kind.at(l), a, pass)?;
-        let (inputs, outputs) = self.model.config.dims(kind);
-        let counted = self.counted_here(a.len() / inputs);
-        let (out, clipped) = requantise_acc(&acc, s, outputs, counted);
-        self.count(tensor, clipped, counted * outputs);
+        let (_, outputs) = self.model.config.dims(kind);
+        let (out, clipped) = requantise_acc(&acc, s, outputs);
+        self.count(tensor, clipped, out.len());
         Ok((acc, out))
     }
 
@@ -482,7 +470,7 @@ impl<'m> ForwardState<'m> {
             exponents.unzip::<_, _, Vec<_>, Vec<_>>()
         };
         let ((lead, lead_normed), (body, body_normed)) = (of(RowClass::Lead), of(RowClass::Body));
-        let (counted, leading) = (self.counted_here(acc.hi.len() / hidden), self.leading_here());
+        let leading = self.leading_here();
         let Update { added, normed, .. } = update(RowClass::Body);
         let state = |back: usize| previous[previous.len() - back];
         let with_normed = normed.and_then(|back| Some((state(back), Gains::of(params, n.checked_sub(back)?)?)));
@@ -490,8 +478,8 @@ impl<'m> ForwardState<'m> {
             with_normed.map(|(own, gains)| add_normed(acc, &own.y, &gains, [&lead_normed, &body_normed], leading));
         let added = added.map(|back| state(back).x.as_slice());
         let acc = with_normed.as_ref().unwrap_or(acc);
-        let (x, clipped) = requantise_stream(acc, added, [&lead, &body], leading, counted);
-        self.count(tensor, clipped, counted * hidden);
+        let (x, clipped) = requantise_stream(acc, added, [&lead, &body], leading);
+        self.count(tensor, clipped, x.len());
         x
     }
 
@@ -531,8 +519,7 @@ impl<'m> ForwardState<'m> {
             .map(|(i, &s)| norm_rsqrt(s, hidden, norm, class_of(i, leading)))
             .collect();
         let shifts: Vec<u8> = (0..hidden).map(|c| norm.shift.at(c)).collect();
-        let counted = self.counted_here(rsqrt.len());
-        let (y, clipped) = in_rows([rsqrt.len(), hidden], counted, |i, out| {
+        let (y, clipped) = in_rows([rsqrt.len(), hidden], |i, out| {
             let (row, r, mut clipped) = (&x[i * hidden..], rsqrt[i], Clipped::default());
             for ((&v, &shift), out) in row.iter().zip(&shifts).zip(out) {
                 *out = norm_element(v, r, shift);
@@ -540,7 +527,7 @@ impl<'m> ForwardState<'m> {
             }
             clipped
         });
-        self.count(norm_tensor, clipped, counted * hidden);
+        self.count(norm_tensor, clipped, y.len());
         Stream {
             acc_hi: acc.hi,
             acc_lo: acc.lo,

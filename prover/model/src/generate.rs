@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use tessera_circuits::model::ModelConfig;
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::wording::count;
 use thiserror::Error;
@@ -134,7 +133,7 @@ pub fn generate_recorded<'m>(
 ) -> Result<(Generation, ForwardState<'m>), GenerateError> {
     let model = model.into();
     let rows = check(model.model, prompt, options)?;
-    let mut state = ForwardState::recording(model, 1 << ModelConfig::token_log(rows));
+    let mut state = ForwardState::recording(model, rows);
     let generation = generate_in(&mut state, prompt, options, |_| ())?;
     Ok((generation, state))
 }

@@ -159,6 +159,16 @@ pub enum Table {
     Entries(Vec<K>),
     /// Sixteen entries each.
     Packs(Vec<Packed>),
+    /// The same of a table whose first `lead` variables name slices, of which only the beginnings are here: each slice has `slice` packs, and
+    /// zeros behind those that are here. Rows of a text are such a beginning of an axis of token rows.
+    Beginnings {
+        /// As many packs of each slice.
+        packs: Vec<Packed>,
+        /// Number of variables of the slices.
+        lead: u32,
+        /// Packs of a whole slice.
+        slice: usize,
+    },
 }
 
 impl From<Vec<K>> for Table {
@@ -173,6 +183,7 @@ impl Table {
         match self {
             Self::Entries(entries) => entries.len(),
             Self::Packs(packs) => packs.len() * SIMD_LANES,
+            Self::Beginnings { lead, slice, .. } => (slice << lead) * SIMD_LANES,
         }
     }
 
@@ -180,7 +191,7 @@ impl Table {
     pub fn into_entries(self) -> Vec<K> {
         match self {
             Self::Entries(entries) => entries,
-            Self::Packs(packs) => unpack(&packs),
+            own => unpack(&own.into_packs()),
         }
     }
 
@@ -189,6 +200,12 @@ impl Table {
         match self {
             Self::Entries(entries) => pack(&entries),
             Self::Packs(packs) => packs,
+            Self::Beginnings { packs, lead, slice } => {
+                let mut all = Packed::zeros(slice << lead).into_vec();
+                let slices = all.chunks_mut(slice).zip(packs.chunks(packs.len() >> lead));
+                slices.for_each(|(to, from)| to[..from.len()].copy_from_slice(from));
+                all
+            }
         }
     }
 }

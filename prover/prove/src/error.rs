@@ -18,7 +18,7 @@ use tessera_model::generate::GenerateError;
 pub enum ProveError {
     #[error(transparent)]
     Statement(#[from] StatementError),
-    /// More values are clipped than a proof may list: of inner chunks, and of padding rows, too.
+    /// More values are clipped than a proof may list, of inner chunks, too.
     #[error("{0}; the model is far from its calibration text on this prompt")]
     Clipped(#[from] StatisticsError),
     /// All logits of a position are clipped to the smallest int16, so that no largest one can be proved.

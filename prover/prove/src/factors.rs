@@ -10,6 +10,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::TILE_LOG;
 use tessera_circuits::shape::{Part, Product};
+use tessera_circuits::sizes::Sizes;
 use tessera_circuits::wiring::Public;
 use tessera_verifier::opening::OpenedColumns;
 
@@ -51,6 +52,18 @@ pub(crate) fn rows(count: usize, width: usize, fill: impl Fn(usize, &mut [Packed
     table
 }
 
+/// Of a table of (lead, token, ..) whose rows have `width` packs, filled as [`rows`] says, the rows of the blocks of the text; the others
+/// are zero.
+pub(crate) fn text_rows(sizes: &Sizes, lead: u32, width: usize, fill: impl Fn(usize, &mut [Packed]) + Sync) -> Factor {
+    let (text, token) = (sizes.text_rows(), sizes.token);
+    let place = |row: usize| ((row / text) << token) | (row % text);
+    Factor::Beginnings {
+        packs: rows(text << lead, width, |row, out| fill(place(row), out)),
+        lead,
+        slice: width << token,
+    }
+}
+
 /// The factor tables of the products.
 pub(crate) struct Factors<'a> {
     pub public: &'a Public<'a>,
@@ -74,9 +87,9 @@ impl Factors<'_> {
         self.bound_with(part, columns, outer, &eq_table(point))
     }
 
-    /// The same with other weights than those of a point. Weights that are fewer than a lane has entries along the axis are those
-    /// of every block of as many entries: what is left of the axis is the block. If they are more, the axis is cut, and each lane
-    /// has its own.
+    /// The same with other weights than those of a point. Weights that are fewer than a lane has entries along the axis, or as many, are
+    /// those of every block of as many entries: what is left of the axis is the block. If they are more, the axis is cut, and each lane has
+    /// its own.
     pub(crate) fn bound_with(
         &self,
         part: Part,
@@ -86,9 +99,9 @@ impl Factors<'_> {
     ) -> Result<Vec<K>, DeviceError> {
         let shape = self.public.shape;
         let (mut axes, mut full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
-        let (own, blocks) = (1usize << axes[outer], axes[outer].saturating_sub(weights.len().ilog2()));
+        let (own, block) = (1usize << axes[outer], weights.len().ilog2());
         for axes in [&mut axes, &mut full] {
-            axes[outer] = blocks;
+            axes[outer] = axes[outer].saturating_sub(block);
         }
         let lead: u32 = axes[..=outer].iter().sum();
         let rest: u32 = axes[outer + 1..].iter().sum();
@@ -99,8 +112,12 @@ impl Factors<'_> {
             if weights.len() > own {
                 let along = start.iter().find(|(axis, _)| *axis == outer);
                 weights = &weights[along.map_or(0, |(_, first)| *first)..][..own];
-                start.retain(|(axis, _)| *axis != outer);
             }
+            // Along the axis a lane begins with a block.
+            start
+                .iter_mut()
+                .filter(|(axis, _)| *axis == outer)
+                .for_each(|(_, first)| *first >>= block);
             let term = |(column, factor): &(usize, K)| {
                 let index = lane * width + column;
                 (ColumnId { part, index }, *factor)

@@ -30,7 +30,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, Heard, LinearClaim};
-use tessera_circuits::model::{ModelConfig, ModelParams, MIN_ROWS_LOG};
+use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG};
 use tessera_circuits::shape::{LeafLimits, Product, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
@@ -162,14 +162,13 @@ pub fn boundaries(
     progress: &dyn Progress,
 ) -> Result<Vec<Boundary>, ProveError> {
     progress.phase("activations", Some(chunks.len() as u64));
-    let token_log = ModelConfig::token_log(statement.rows());
-    let ids = statement.row_ids(token_log);
-    let leading = statement.leading(&model.key.params.leading, token_log);
+    let ids = statement.row_ids();
+    let leading = statement.leading(&model.key.params.leading);
     let mut boundaries: Vec<Boundary> = Vec::new();
     for chunk in chunks.iter().filter(|chunk| !chunk.is_last()) {
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = boundaries.last().map_or(Input::Tokens(&ids), entering);
-        let run = ForwardState::run_chunk(model.placed(), chunk, input, statement.lengths(), None)?;
+        let run = ForwardState::run_chunk(model.placed(), chunk, input, 0, None)?;
         boundaries.push(run.output);
         progress.advance(1);
     }
@@ -334,15 +333,15 @@ impl Run {
         let (key, statement, chunk, input) = (claim.key, claim.statement, claim.chunk, claim.ends.input);
         let shape = key.shape(chunk, statement.lengths());
         let params = chunk.params(&key.params);
-        let (mut witness, ids) = (Witness::default(), statement.row_ids(shape.token));
+        let mut witness = Witness::default();
         let run = watch.phase("forward pass", || {
             if let Some(state) = recorded {
-                return state.finish(&ids[statement.rows()..], &mut witness);
+                return Ok(state.finish(&mut witness));
             }
-            let leading = statement.leading(&key.params.leading, shape.token);
+            let (ids, leading) = (statement.row_ids(), statement.leading(&key.params.leading));
             let entering = |boundary| Input::Stream(boundary, leading);
             let input = input.map_or(Input::Tokens(&ids), entering);
-            ForwardState::run_chunk(model.placed(), chunk, input, statement.lengths(), Some(&mut witness))
+            ForwardState::run_chunk(model.placed(), chunk, input, shape.outputs, Some(&mut witness))
         })?;
         if run.traffic.bytes > 0 {
             watch.read("forward pass", run.traffic);

@@ -1,5 +1,5 @@
 //! The witness as trace columns (docs/protocol.md, section 4): for every part its columns in row order.
-//! Padded features, layers and heads are rows like any other, computed from zero accumulators.
+//! Padded features, layers and heads are rows like any other, computed from zero accumulators; token rows behind the text hold a filler.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::requant;
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, MatrixId, ModelParams};
-use tessera_circuits::rounding::{pow_column, shift_of};
+use tessera_circuits::rounding::{pow_column, shift_at, shift_of, Rounded};
 use tessera_circuits::semantics::{round_shift, sat16};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
@@ -140,13 +140,29 @@ pub(crate) type Excesses = [i64; 6];
 /// What is shown a row: its number, its indices, its cells, and what clipping took off.
 type Show<'a, const N: usize> = dyn FnMut(usize, [usize; N], &[u32], Excesses) + 'a;
 
-/// The columns of a part, lane by lane, and the values that were clipped, ascending. `fill` gets the indices of an entry along
-/// the part's axes, writes its columns and says what exceeds int16.
+/// What the entries of rows behind the text hold: zeros, but for these columns and the public ones, which hold what they hold everywhere
+/// (docs/protocol.md, section 8.6).
+type Filler = &'static [(usize, u32)];
+
+/// The columns of a part, lane by lane, and the values that were clipped, ascending. `row_of` gets the indices of an entry along the
+/// part's axes and says which token row owns it; rows behind the text hold the filler. `fill` gets the indices of an entry of the text,
+/// writes its columns and says what exceeds int16.
 pub(crate) fn build<const N: usize>(
-    shape: &Shape,
+    source: &Source<'_>,
     part: Part,
+    (row_of, filler): (impl Fn([usize; N]) -> usize + Sync, Filler),
     fill: impl Fn([usize; N], &mut [u32]) -> Excesses + Sync,
 ) -> (Vec<Column>, Vec<Clip>) {
+    let (shape, text) = (source.shape, source.shape.rows);
+    let powers = source.powers(part);
+    let fill = |indices: [usize; N], row: &mut [u32]| {
+        if row_of(indices) < text {
+            return fill(indices, row);
+        }
+        filler.iter().for_each(|(column, value)| row[*column] = *value);
+        powers.iter().for_each(|(column, power)| row[*column] = power(&indices));
+        [0; 6]
+    };
     let (axes, full) = (shape.axes(part), shape.full_axes(part));
     let (rows, width) = (1usize << shape.log_rows(part), shape.lane_columns(part));
     let (mut columns, mut clips) = (Vec::with_capacity(shape.columns(part)), Vec::new());
@@ -252,7 +268,22 @@ pub(crate) fn get<T: Copy + Into<i64>>(values: &[T], at: Option<usize>) -> i64 {
     at.map_or(0, |i| values[i].into())
 }
 
+/// A public column of a part, and the power of two that it has in an entry.
+type Power<'a> = (usize, Box<dyn Fn(&[usize]) -> u32 + Sync + 'a>);
+
 impl Source<'_> {
+    /// The public columns of a lane of a part.
+    fn powers(&self, part: Part) -> Vec<Power<'_>> {
+        let leading = self.statement.leading(&self.params.leading);
+        let powers = self.shape.lane_air(part).powers.iter();
+        let of = |(column, tensor): &(usize, u8)| -> Power<'_> {
+            let rounded = Rounded::of(part, *tensor);
+            let power = move |place: &[usize]| 1 << shift_at(self.shape, self.params, rounded, place, leading);
+            (*column, Box::new(power))
+        };
+        powers.map(of).collect()
+    }
+
     pub(crate) fn pows(&self, kind: MatmulKind, log: u32) -> Vec<Vec<u32>> {
         (0..self.shape.config.layers)
             .map(|l| pow_column(&self.shape.config, kind, self.shift(kind.at(l)), log))
@@ -272,7 +303,7 @@ impl Source<'_> {
     ) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let (half_dim, half) = (config.head_dim / 2, shape.padded.half);
-        build(shape, part, |[l, i, h, x], row| {
+        build(self, part, (|[_, i, _, _]| i, &[]), |[l, i, h, x], row| {
             let (side, within) = (x >> half, x & ((1 << half) - 1));
             let real = l < config.layers && h < heads && within < half_dim;
             let at = real.then(|| (i * heads + h) * config.head_dim + side * half_dim + within);

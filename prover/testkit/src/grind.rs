@@ -1,7 +1,6 @@
 //! Work done again. Whoever changes a proof can do its proofs of work again; a change must not be found by them alone.
 
 use tessera_circuits::chunk::{ends, Chunk};
-use tessera_circuits::model::ModelConfig;
 use tessera_prover::grind;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK, POINTS_WORK, SUM_WORK};
@@ -17,12 +16,11 @@ use tessera_verifier::verify::{verify_chunk, ChunkStatement, VerifyError};
 /// every change is found otherwise. As it is, if it has no such chunks.
 pub fn reworked(key: &ModelKey, mut proof: Proof) -> Proof {
     let (config, statement) = (&key.config, &proof.statement);
-    let tokens = 1 << ModelConfig::token_log(statement.rows());
     let layers = proof.chunks.iter().map(|chunk| chunk.layers as usize);
     let chunks = Chunk::partition(layers, config.layers).ok();
     let ends = chunks
         .as_ref()
-        .and_then(|chunks| ends(&proof.boundaries, chunks.len(), tokens, config.hidden).ok());
+        .and_then(|chunks| ends(&proof.boundaries, chunks.len(), statement.rows(), config.hidden).ok());
     let (Ok(()), Some(chunks), Some(ends)) = (statement.check(config), chunks, ends) else {
         return proof;
     };

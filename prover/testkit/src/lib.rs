@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::{ends, Chunk};
-use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{Product, Shape};
 use tessera_model::generate::GenerateOptions;
 use tessera_model::tiles::TileSource;
@@ -144,8 +143,7 @@ impl TestModel {
         let partition = layers.iter().copied();
         let chunks = Chunk::partition(partition, self.key.config.layers).expect("chunks of all layers");
         let boundaries = boundaries(&prover, &statement, &chunks, &Silent).expect("a forward pass");
-        let tokens = 1 << ModelConfig::token_log(statement.rows());
-        let ends = ends(&boundaries, chunks.len(), tokens, self.key.config.hidden).expect("boundaries");
+        let ends = ends(&boundaries, chunks.len(), statement.rows(), self.key.config.hidden).expect("boundaries");
         let proofs = chunks.iter().zip(ends).map(|(chunk, ends)| {
             let proved = prove_chunk(&prover, &statement, chunk, ends, context, &Silent);
             proved.expect("an honest proof").proof

@@ -48,8 +48,7 @@ fn refusals(proof: &Proof) -> Vec<(usize, VerifyError)> {
     let (key, statement) = (&model().key, &proof.statement);
     let layers = proof.chunks.iter().map(|c| c.layers as usize);
     let chunks = Chunk::partition(layers, key.config.layers).expect("a partition");
-    let tokens = 1 << ModelConfig::token_log(statement.rows());
-    let ends = ends(&proof.boundaries, chunks.len(), tokens, key.config.hidden).expect("boundaries");
+    let ends = ends(&proof.boundaries, chunks.len(), statement.rows(), key.config.hidden).expect("boundaries");
     let id = key.id().expect("the key encodes");
     let mut refusals = Vec::new();
     for (i, ((chunk, ends), own)) in chunks.iter().zip(ends).zip(&proof.chunks).enumerate() {
@@ -105,8 +104,13 @@ fn a_chunk_alone_is_refused_without_its_boundaries() {
     let (key, proof) = (&model().key, honest());
     let id = key.id().expect("the key encodes");
     let chunks = Chunk::partition(LAYERS, 7).expect("a partition");
-    let tokens = 1 << ModelConfig::token_log(proof.statement.rows());
-    let all = ends(&proof.boundaries, chunks.len(), tokens, key.config.hidden).expect("boundaries");
+    let all = ends(
+        &proof.boundaries,
+        chunks.len(),
+        proof.statement.rows(),
+        key.config.hidden,
+    )
+    .expect("boundaries");
     let short = Boundary(proof.boundaries[0].0[1..].to_vec());
     for (i, (chunk, own)) in chunks.iter().zip(all).enumerate() {
         let refusal = |ends: Ends<'_>| {
@@ -145,7 +149,7 @@ fn a_chunk_alone_is_refused_without_its_boundaries() {
     }
 }
 
-/// One token row, and a context that is full: no padded token rows, and nothing but them.
+/// One token row, and a context that is full.
 #[test]
 fn any_number_of_rows_is_proved() {
     let model = model();
@@ -227,7 +231,7 @@ fn neighbours_share_a_column() {
 fn both_neighbours_hold_a_boundary() {
     let last = honest().boundaries[0].0.len() - 1;
     for boundary in 0..LAYERS.len() - 1 {
-        // The last value is one of a padded token row.
+        // The last value is one of the last token row.
         for at in [0, 7, last] {
             assert_refused_by(&[boundary, boundary + 1], "a value", |p| {
                 p.boundaries[boundary].0[at] ^= 1
@@ -381,7 +385,7 @@ fn chunks_of_other_proofs_do_not_fit() {
     let model = model();
     let others = [
         ("another prompt", model.prove_chunks(&prompt(4), 3, &LAYERS)),
-        ("another output", model.prove_chunks(&prompt(3), 4, &LAYERS)),
+        ("another output", model.prove_chunks(&prompt(3)[1..], 4, &LAYERS)),
         ("another model", make(8).prove_chunks(&prompt(3), 3, &LAYERS)),
     ];
     for (what, other) in &others {
@@ -447,14 +451,13 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
     let config = &model.key.config;
     let chunks = Chunk::partition([3, 2, 2], 7).expect("a partition");
     let truth = model.prove_chunks(&prompt(3), 1, &[3, 2, 2]);
-    let token_log = ModelConfig::token_log(truth.statement.rows());
-    let leading = truth.statement.leading(&model.key.params.leading, token_log);
+    let leading = truth.statement.leading(&model.key.params.leading);
     let run = |chunk: &Chunk, input: &Boundary, witness: Option<&mut Witness>| {
         let run = ForwardState::run_chunk(
             &model.quantised,
             chunk,
             Input::Stream(input, leading),
-            truth.statement.lengths(),
+            truth.statement.output.len(),
             witness,
         );
         run.expect("a forward pass").output

@@ -48,7 +48,7 @@ fn params(config: &ModelConfig, exponents: &[u8]) -> ModelParams {
 /// Bytes of the tables of all parts.
 pub(super) fn bytes(shape: &Shape, trees: &[LookupTree], exponents: &[u8]) -> u64 {
     let config = &shape.config;
-    let tokens = 1usize << shape.token;
+    let tokens = shape.rows;
     let params = params(config, exponents);
     let statement = Statement {
         prompt: vec![0; tokens + 1 - shape.outputs.min(tokens)],

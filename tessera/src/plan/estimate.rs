@@ -149,7 +149,7 @@ fn columns(shape: &Shape, part: Part) -> u64 {
 /// Bytes that a forward pass of a chunk records for one part alone, the ones that
 /// [`Witness::forget`](tessera_model::forward::Witness::forget) frees.
 fn recorded(shape: &Shape, part: Part) -> u64 {
-    let (c, rows) = (&shape.config, 1u64 << shape.token);
+    let (c, rows) = (&shape.config, shape.rows as u64);
     let (q, kv) = (c.heads * c.head_dim, c.kv_heads * c.head_dim);
     let pairs = rows * rows * c.heads as u64;
     let of_layers = |bytes: u64| c.layers as u64 * bytes;
@@ -200,19 +200,19 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let shape = Shape::with_limbs(model.config, model.limbs, chunk, lengths);
     let trace = Activations::new(shape, &model.commitment);
     let (shape, c) = (&trace.shape, &trace.shape.config);
-    let padded_rows = 1u64 << shape.token;
+    let rows = shape.rows as u64;
     let base = model.open();
     let (reading, idle) = model.resident(choices.residency);
     let phase = Phase::on_host;
 
     let (body, record) = witness(shape);
-    let scores = 16 * padded_rows * padded_rows * c.heads as u64;
+    let scores = 16 * rows * rows * c.heads as u64;
     let logits = if chunk.is_last() {
         18 * (shape.outputs * c.vocab) as u64
     } else {
         0
     };
-    let forward = base + reading + model.state(padded_rows) + (body + scores.max(logits)).max(record);
+    let forward = base + reading + model.state(rows) + (body + scores.max(logits)).max(record);
 
     let threads = rayon::current_num_threads() as u64;
     let counts = (2 * threads * WORD * shape.config.relations().len() as u64) << tables::LOG_ROWS;

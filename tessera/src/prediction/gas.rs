@@ -1,6 +1,5 @@
 //! How much gas contracts take to verify a proof (docs/chain.md).
 
-use tessera_circuits::model::ModelConfig;
 use tessera_plan::{has_plans, NoPlan, Plan, MOST_OUTPUTS};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::ModelKey;
@@ -55,7 +54,7 @@ pub(super) fn predicted(key: &ModelKey, rows: usize, fewest_chunks: Option<usize
     }
     // As many output tokens as there can be: each takes gas of its own.
     let outputs = rows.min(MOST_OUTPUTS);
-    let plan = Plan::new(key, ModelConfig::token_log(rows), outputs)?;
+    let plan = Plan::new(key, rows, outputs)?;
     let calls = plan.expected_calls(key, rows)?;
     let gas = calls.iter().map(|call| call.gas).sum();
     Ok(Gas { gas, outputs })

@@ -30,7 +30,7 @@ pub(super) fn proof(key: &ModelKey, chunks: &[Chunk], shapes: &[Shape], tokens: 
     let config = &key.config;
     let output = if config.generates() { 0 } else { 1 + config.hidden };
     let statement = HEADER_LEN as f64 + DIGEST + 4.0 * LIST + BASE * (tokens + output) as f64;
-    let boundary = |shape: &Shape| LIST + (2.0 * config.hidden as f64) * f64::from(shape.token).exp2();
+    let boundary = |shape: &Shape| LIST + 2.0 * (config.hidden * shape.rows) as f64;
     let boundaries: f64 = shapes.iter().skip(1).map(boundary).sum();
     let own = chunks.iter().zip(shapes).map(|(chunk, shape)| piece(key, chunk, shape));
     (statement + boundaries + own.sum::<f64>()).round() as u64

@@ -170,7 +170,7 @@ impl WorkDir {
 
     /// Number of values, two bytes each, of the activations between two chunks.
     pub(super) fn activation_len(&self, config: &ModelConfig) -> usize {
-        config.hidden << ModelConfig::token_log(self.job.statement().rows())
+        config.hidden * self.job.statement().rows()
     }
 
     /// Reads the activations that leave chunk `i`, and checks them against the job.

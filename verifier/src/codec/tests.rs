@@ -141,15 +141,15 @@ fn header_errors_are_named() {
     };
     assert_eq!(decode::<Message>(kind, &bytes), Err(magic));
     let mut bytes = encode(kind, &message()).unwrap();
-    bytes[MAGIC_LEN] = 20;
+    bytes[MAGIC_LEN] = 22;
     let version = CodecError::Version {
         kind,
-        got: 20,
+        got: 22,
         supported: kind.version(),
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 20, but this program reads versions 18 and 19; read it with a newer version of Tessera"
+        "proof file of version 22, but this program reads versions 20 and 21; read it with a newer version of Tessera"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands, the third no classes of rows, the fourth
@@ -157,8 +157,8 @@ fn header_errors_are_named() {
     // had sums of norms in clear, the eighth had no norms of heads, the ninth none of outputs, the tenth absorbed the coefficients of
     // openings, the eleventh had wide differences everywhere, the twelfth and thirteenth joined the claims of openings by a sumcheck,
     // the fourteenth and fifteenth had no work before the folds of openings, the sixteenth and seventeenth had the logits of outputs
-    // in clear.
-    for version in 1..=17 {
+    // in clear, the eighteenth and nineteenth had as many rows as a power of two.
+    for version in 1..=19 {
         bytes[MAGIC_LEN] = version;
         let old = decode::<Message>(kind, &bytes);
         assert!(

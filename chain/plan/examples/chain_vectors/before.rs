@@ -70,7 +70,7 @@ impl Before<'_> {
         data.put("variables", &variables.collect::<Vec<_>>());
         data.put("linear", &[linear_variables(self.shape) as u8]);
         let rule = &key.params.leading;
-        data.put("leading rows", &[rule.first, rule.run.into(), self.shape.token as u8]);
+        data.put("leading rows", &[rule.first, rule.run.into()]);
         let clips = &own.statistics.clips;
         let counts = [statement.prompt.len(), statement.output.len(), clips.len()];
         data.words("numbers", counts.map(|n| n as u32));

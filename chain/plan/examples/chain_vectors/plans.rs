@@ -2,7 +2,7 @@
 
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_plan::calculate::in_order;
-use tessera_plan::{band_ends, expected, run, token_log, Budget, Plan, Segment, Words};
+use tessera_plan::{band_ends, expected, run, Budget, Plan, Segment, Words};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify_conversation, ChunkStatement};
@@ -207,14 +207,14 @@ pub fn programs(random: &mut Random) {
 
 /// The plan of a proof, and the same cut into smaller segments: with its inputs, and with others.
 pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan; 2], Failure> {
-    let (log, outputs) = (token_log(&proof.statement), proof.statement.output.len());
-    let whole = Plan::new(key, log, outputs)?;
+    let (rows, outputs) = (proof.statement.rows(), proof.statement.output.len());
+    let whole = Plan::new(key, rows, outputs)?;
     let most = whole.program.iter().map(|own| own.gas).max().unwrap_or(0);
     let cut = (4..8).find_map(|eighths| {
         let gas = most * eighths / 8;
         let own = Plan::within(
             key,
-            log,
+            rows,
             outputs,
             Budget {
                 gas,

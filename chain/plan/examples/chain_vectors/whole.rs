@@ -55,7 +55,7 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     let powers = Powers {
         shape: &shape,
         params: &chunk_params,
-        leading: proof.statement.leading(&chunk_params.leading, shape.token),
+        leading: proof.statement.leading(&chunk_params.leading),
     };
     let lookups = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
     let lookup_sum = Forest::of(&shape).balance(&gkr::sums(&own.lookups), None);

@@ -13,7 +13,7 @@ use thiserror::Error;
 use super::bytes::{again, Bytes, Part};
 use super::opening::opening;
 use crate::hash::keccak;
-use crate::plan::{token_log, NoPlan, Plan};
+use crate::plan::{NoPlan, Plan};
 
 /// Why a proof cannot be sent to contracts.
 #[derive(Debug, Error)]
@@ -74,7 +74,7 @@ impl Packed {
             return Err(PackError::Clipped(own.statistics.clips.len()));
         }
         let (statement, outputs) = (&proof.statement, proof.statement.output.len());
-        let plan = Plan::new(key, token_log(statement), outputs)?;
+        let plan = Plan::new(key, statement.rows(), outputs)?;
         let claim = ChunkStatement {
             key,
             model: &proof.model,

@@ -105,7 +105,7 @@ fn calls(plan: &Plan, lengths: &Lengths) -> Vec<Call> {
     )];
     for (i, own) in plan.program.iter().enumerate() {
         let name = format!("program of the plan, segment {} of {}", i + 1, plan.program.len());
-        let state = 16 * own.given + 4 * (2usize << plan.shape.token);
+        let state = 16 * own.given + 8 * plan.shape.text_rows();
         calls.push(call(name, state + 20 * own.pages.len() + 200, own.gas));
     }
     for (name, part) in [("opening", opening), ("STARK", stark)] {

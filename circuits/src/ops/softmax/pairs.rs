@@ -1,5 +1,7 @@
 //! Weights of the scores: of pairs of tokens in the committed pairs of blocks (docs/protocol.md, sections 4 and 16.5).
 
+use std::ops::Range;
+
 use crate::claims::{Tensor, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::scalar::Scalar;
@@ -27,9 +29,9 @@ pub(super) enum Pairs {
 
 impl Sizes {
     /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key;
-    /// without a causal mask any one.
+    /// without a causal mask any one of the text.
     pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
-        let (blocks, all) = (1usize << self.blocks(), !self.config.is_causal());
+        let (blocks, all) = (self.text_blocks(), !self.config.is_causal());
         let keys = move |query: usize| if all { blocks } else { query + 1 };
         (0..blocks).flat_map(move |query| (0..keys(query)).map(move |key| (query, key)))
     }
@@ -42,11 +44,44 @@ impl Sizes {
         Some([pair, query & within, key & within])
     }
 
+    /// The blocks of a pair by its number among [`Self::pairs`]; `None` behind them.
+    fn pair(&self, number: usize) -> Option<(usize, usize)> {
+        let blocks = self.text_blocks();
+        let (query, key) = match self.config.is_causal() {
+            // Before the pairs of a query there are those of all queries before it: `query (query + 1) / 2`.
+            true => {
+                let query = (number.checked_mul(8)?.checked_add(1)?.isqrt() - 1) / 2;
+                (query, number - query * (query + 1) / 2)
+            }
+            false => (number / blocks, number % blocks),
+        };
+        (query < blocks).then_some((query, key))
+    }
+
     /// The query and the key of an entry of [`Part::SCORES`], from its indices along the last three axes. Padded pairs have none.
     pub fn pair_tokens(&self, [pair, query, key]: [usize; 3]) -> Option<(usize, usize)> {
-        let (a, b) = self.pairs().nth(pair)?;
+        let (a, b) = self.pair(pair)?;
         Some(((a << self.block()) | query, (b << self.block()) | key))
     }
+
+    /// Whether both tokens of an entry of [`Part::SCORES`] are of the text. Padded pairs have none.
+    pub(super) fn is_pair_of_text(&self, place: &[usize]) -> bool {
+        let tokens = match place {
+            [_, _, pair, query, key] => self.pair_tokens([*pair, *query, *key]),
+            _ => None,
+        };
+        tokens.is_some_and(|(query, key)| query < self.rows && key < self.rows)
+    }
+}
+
+/// Blocks of queries of the text, and what weighs the queries within each.
+struct Queries<K> {
+    /// Whether it is the block in which the text ends, and the text does not fill it.
+    is_last: bool,
+    /// Which they are.
+    blocks: Range<usize>,
+    /// Within each block.
+    within: Weight<K>,
 }
 
 impl<K: Scalar> Public<'_, K> {
@@ -70,79 +105,116 @@ impl<K: Scalar> Public<'_, K> {
         padded(self.shape.pairs().map(weight).collect(), axis.unwrap_or(0))
     }
 
-    /// `layers (x) heads (x) eq(query) (x) keys` on the committed scores.
+    /// What weighs the keys of a block.
+    fn keys_within(&self, keys: Keys<K>) -> Weight<K> {
+        match keys {
+            Keys::At(point) => eq(self.split(point).1),
+            Keys::All => Weight::Ones(self.shape.block()),
+        }
+    }
+
+    /// `layers (x) heads (x) eq(query) (x) keys` on all committed scores.
     pub(in crate::ops) fn score_tensor(
         &self,
         [layers, heads]: [Weight<K>; 2],
         query: &[K],
         keys: Keys<K>,
     ) -> Tensor<K> {
-        let within = match keys {
-            Keys::At(point) => eq(self.split(point).1),
-            Keys::All => Weight::Ones(self.shape.block()),
-        };
         let blocks = self.blocks(query, keys, |_, _| true);
-        vec![layers, heads, blocks, eq(self.split(query).1), within]
+        vec![layers, heads, blocks, eq(self.split(query).1), self.keys_within(keys)]
     }
 
-    /// The same on the open or on the masked pairs of tokens, as a sum.
-    pub(super) fn masked_tensors(&self, front: [Weight<K>; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor<K>> {
-        match self.shape.config.is_causal() {
-            true => self.causal_tensors(front, query, key, pairs),
-            false => self.padding_tensors(front, query, key, pairs),
-        }
+    /// The queries of the text at the point of tokens: those of whole blocks, and those of the last block if the text ends in it.
+    fn queries(&self) -> Vec<Queries<K>> {
+        let row = self.split(&self.points.token).1;
+        let last = Weight::text(row, self.shape.end());
+        let count = self.shape.text_blocks();
+        let whole = match last {
+            Weight::Eq(_) => count,
+            _ => count - 1,
+        };
+        let before = Queries {
+            is_last: false,
+            blocks: 0..whole,
+            within: eq(row),
+        };
+        let last = Queries {
+            is_last: true,
+            blocks: whole..count,
+            within: last,
+        };
+        [before, last]
+            .into_iter()
+            .filter(|own| !own.blocks.is_empty())
+            .collect()
     }
 
-    /// Without a causal mask the keys of the text are open, and those of padding rows are masked.
-    fn padding_tensors(&self, front: [Weight<K>; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor<K>> {
-        let [(_, row), (_, within)] = [query, key].map(|point| self.split(point));
-        let rows = self.statement.rows();
-        // The block in which the text ends, and where.
-        let (last, end) = (rows >> self.shape.block(), rows & ((1 << self.shape.block()) - 1));
-        let mut keys = eq_table(within);
-        for (j, weight) in keys.iter_mut().enumerate() {
-            if (j < end) != (pairs == Pairs::Open) {
-                *weight = K::zero();
+    /// `layers (x) heads (x) queries (x) keys` on the committed scores of the queries of the text, as a sum.
+    pub(in crate::ops) fn score_tensors(&self, [layers, heads]: [Weight<K>; 2], keys: Keys<K>) -> Vec<Tensor<K>> {
+        let tensor = |own: Queries<K>| {
+            let blocks = self.blocks(&self.points.token, keys, |query, _| own.blocks.contains(&query));
+            vec![
+                layers.clone(),
+                heads.clone(),
+                blocks,
+                own.within,
+                self.keys_within(keys),
+            ]
+        };
+        self.queries().into_iter().map(tensor).collect()
+    }
+
+    /// The same at the point of keys on the open or on the masked pairs of tokens.
+    pub(super) fn masked_tensors(&self, front: [Weight<K>; 2], pairs: Pairs) -> Vec<Tensor<K>> {
+        let queries = self.queries().into_iter();
+        let of = |own| match self.shape.config.is_causal() {
+            true => self.causal_tensors(&front, own, pairs),
+            false => self.padding_tensors(&front, own, pairs),
+        };
+        queries.flat_map(of).collect()
+    }
+
+    /// Without a causal mask the keys of the text are open, and those behind it are masked: they are in its last block.
+    fn padding_tensors(&self, [layers, heads]: &[Weight<K>; 2], own: Queries<K>, pairs: Pairs) -> Vec<Tensor<K>> {
+        let within = self.split(&self.points.key).1;
+        let last = self.shape.text_blocks() - 1;
+        let tensor = |which: &dyn Fn(usize) -> bool, keys: Weight<K>| {
+            let which = |query: usize, key: usize| own.blocks.contains(&query) && which(key);
+            let blocks = self.blocks(&self.points.token, Keys::At(&self.points.key), which);
+            vec![layers.clone(), heads.clone(), blocks, own.within.clone(), keys]
+        };
+        let text = Weight::text(within, self.shape.end());
+        match pairs {
+            Pairs::Open => vec![tensor(&|key| key < last, eq(within)), tensor(&|key| key == last, text)],
+            Pairs::Masked => {
+                let behind = eq_table(within)
+                    .into_iter()
+                    .zip(text.table())
+                    .map(|(all, own)| all - own);
+                vec![tensor(&|key| key == last, Weight::dense(behind.collect()))]
             }
         }
-        let whole = move |_: usize, block: usize| match pairs {
-            Pairs::Open => block < last,
-            Pairs::Masked => block > last,
-        };
-        let [layers, heads] = front;
-        let blocks = |which: &dyn Fn(usize, usize) -> bool| self.blocks(query, Keys::At(key), which);
-        vec![
-            vec![layers.clone(), heads.clone(), blocks(&whole), eq(row), eq(within)],
-            vec![
-                layers,
-                heads,
-                blocks(&|_, block| block == last),
-                eq(row),
-                Weight::dense(keys),
-            ],
-        ]
     }
 
     /// In all other models blocks below that of the query are open as a whole.
-    fn causal_tensors(&self, [layers, heads]: [Weight<K>; 2], query: &[K], key: &[K], pairs: Pairs) -> Vec<Tensor<K>> {
-        let [(_, row), (_, within)] = [query, key].map(|point| self.split(point));
-        let keys = Keys::At(key);
-        let own = self.blocks(query, keys, |a, b| a == b);
-        let open = Weight::Causal(row.to_vec(), within.to_vec());
+    fn causal_tensors(&self, [layers, heads]: &[Weight<K>; 2], own: Queries<K>, pairs: Pairs) -> Vec<Tensor<K>> {
+        let [(_, row), (_, within)] = [&self.points.token, &self.points.key].map(|point| self.split(point));
+        let blocks = |which: &dyn Fn(usize, usize) -> bool| {
+            let which = |query: usize, key: usize| own.blocks.contains(&query) && which(query, key);
+            self.blocks(&self.points.token, Keys::At(&self.points.key), which)
+        };
+        let same = blocks(&|query, key| query == key);
+        let end = own.is_last.then(|| self.shape.end());
+        let open = Weight::Causal(row.to_vec(), within.to_vec(), end);
+        let front = |last: Vec<Weight<K>>| [vec![layers.clone(), heads.clone()], last].concat();
         match pairs {
             Pairs::Open => vec![
-                vec![
-                    layers.clone(),
-                    heads.clone(),
-                    self.blocks(query, keys, |a, b| b < a),
-                    eq(row),
-                    eq(within),
-                ],
-                vec![layers, heads, own, open],
+                front(vec![blocks(&|query, key| key < query), own.within.clone(), eq(within)]),
+                front(vec![same, open]),
             ],
             Pairs::Masked => vec![
-                vec![layers.clone(), heads.clone(), own.clone(), eq(row), eq(within)],
-                vec![layers, heads, negated(&own), open],
+                front(vec![same.clone(), own.within.clone(), eq(within)]),
+                front(vec![negated(&same), open]),
             ],
         }
     }
@@ -167,8 +239,9 @@ mod tests {
     use crate::statistics::Statistics;
     use crate::wiring::Points;
 
-    /// Every pair of tokens that is committed is open or masked, never both: in encoders by where the text ends, in all other models by
-    /// which token is later. Texts end in a block, at its end, beyond it, and blocks before the end of the last row.
+    /// Every committed pair of a query of the text is open or masked, never both: in encoders by where the text ends, in all other models
+    /// by which token is later. Texts end in a block and at its end. Queries behind the text say nothing, and blocks behind it are in no
+    /// pair.
     #[test]
     fn every_committed_pair_is_open_or_masked() {
         for (blocks, rows) in [
@@ -213,7 +286,7 @@ mod tests {
             let front = [Weight::Ones(0), Weight::Ones(0)];
             let axes = shape.full_axes(Part::SCORES);
             let mut sum = vec![K::zero(); 1 << axes[2..].iter().sum::<u32>()];
-            for tensor in public.masked_tensors(front, &points.token, &points.key, pairs) {
+            for tensor in public.masked_tensors(front, pairs) {
                 add_tensor(&mut sum, &tensor, K::one());
             }
             sum
@@ -223,12 +296,22 @@ mod tests {
         for query in 0..1 << shape.token {
             for key in 0..1 << shape.token {
                 let last = if config.is_causal() { query } else { rows - 1 };
-                let Some([pair, i, j]) = shape.pair_place(query, key) else {
-                    assert!(config.is_causal() && key > last);
+                let Some(place @ [pair, i, j]) = shape.pair_place(query, key) else {
+                    assert!(config.is_causal() && key > last || query.max(key) >= shape.text_rows());
                     continue;
                 };
-                seen += 1;
+                assert_eq!(shape.pair_tokens(place), Some((query, key)));
+                assert_eq!(shape.is_pair_of_text(&[0, 0, pair, i, j]), query.max(key) < rows);
                 let at = (((pair << shape.block()) | i) << shape.block()) | j;
+                if query >= rows {
+                    assert_eq!(
+                        [open[at], masked[at]],
+                        [K::zero(); 2],
+                        "{rows} rows, {query} is behind them"
+                    );
+                    continue;
+                }
+                seen += 1;
                 let weight = index_eq(query, &points.token) * index_eq(key, &points.key);
                 let expected = if key <= last {
                     [weight, K::zero()]

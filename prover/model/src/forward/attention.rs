@@ -44,9 +44,9 @@ impl ForwardState<'_> {
             }
         }
         let att_acc = self.attend(l, &q_rot, pairs, out);
-        let (counted, width) = (self.counted_here(stream.sums.len()), config.heads * config.head_dim);
-        let (att, clipped) = requantise_rows(&att_acc, &vec![params.attention.att; width], counted);
-        self.count(name("att"), clipped, counted * width);
+        let shifts = vec![params.attention.att; config.heads * config.head_dim];
+        let (att, clipped) = requantise_rows(&att_acc, &shifts);
+        self.count(name("att"), clipped, att.len());
 
         let o_acc = self.linear.matmul(model, MatmulKind::O.at(l), &att, pass)?;
         (out.q_acc_hi, out.q_acc_lo, out.q, out.q_rot) = (q_acc.hi, q_acc.lo, q, q_rot);
@@ -64,14 +64,13 @@ impl ForwardState<'_> {
             return NormedHeads::default();
         };
         let (head_dim, (_, width)) = (model.config.head_dim, model.config.dims(kind));
-        let counted = self.counted_here(rows.len() / width);
         let norm = norm.norm();
         let normed: Vec<(NormedHeads, Clipped)> = rows
             .par_chunks_exact(width)
             .map(|row| norm_heads(row, head_dim, &norm))
             .collect();
-        let clipped = normed.iter().take(counted).map(|(_, clipped)| *clipped).sum();
-        self.count(tensor, clipped, counted * width);
+        let clipped = normed.iter().map(|(_, clipped)| *clipped).sum();
+        self.count(tensor, clipped, rows.len());
         let mut out = NormedHeads::default();
         for (row, _) in normed {
             out.sums.extend(row.sums);
@@ -86,14 +85,13 @@ impl ForwardState<'_> {
         let (model, (_, width)) = (self.model, self.model.config.dims(kind));
         let (head_dim, gains) = (model.config.head_dim, model.params.head_norm(kind.at(l)));
         let (half, gains) = (head_dim / 2, gains.map_or(&[][..], |norm| &norm.gains));
-        let counted = self.counted_here(rows.len() / width);
         let directions = &self.rope[model.config.rotation(l)];
-        let (out, clipped) = in_rows([rows.len() / width, width], counted, |i, out| {
+        let (out, clipped) = in_rows([rows.len() / width, width], |i, out| {
             let own = directions[(self.rows + i) * half..][..half].iter().enumerate();
             let turns: Vec<Turn> = own.map(|(x, direction)| turn(*direction, gains, x, half)).collect();
             rotate(&rows[i * width..][..width], head_dim, &turns, out)
         });
-        self.count(tensor, clipped, counted * width);
+        self.count(tensor, clipped, out.len());
         out
     }
 
@@ -121,14 +119,10 @@ impl ForwardState<'_> {
             let of = |at| of(at, Pairs::new(self.visible(at % rows, rows)).row());
             lines.with_min_len(MIN_PAIRS.div_ceil(keys)).map(of).collect()
         };
-        let counted = self.counted_here(rows);
         self.count(
             format!("layers.{l}.score"),
-            (0..heads * rows)
-                .filter(|at| at % rows < counted)
-                .map(|at| attended[at].clipped)
-                .sum(),
-            heads * (0..counted).map(|i| self.visible(i, rows)).sum::<usize>(),
+            attended.iter().map(|row| row.clipped).sum(),
+            heads * (0..rows).map(|i| self.visible(i, rows)).sum::<usize>(),
         );
 
         let mut acc = Acc::default();
@@ -153,7 +147,7 @@ impl ForwardState<'_> {
     fn visible(&self, i: usize, rows: usize) -> usize {
         match self.model.config.is_causal() {
             true => self.rows + i + 1,
-            false => self.rows + self.counted_here(rows),
+            false => self.keys.min(self.rows + rows),
         }
     }
 }

@@ -96,32 +96,29 @@ pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>, out: &mut [
     clipped
 }
 
-/// Requantises accumulators `[rows][outputs]` with the shifts of the output channels; counts what saturates in the first
-/// `counted` rows.
-pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize, counted: usize) -> (Vec<i16>, Clipped) {
+/// Requantises accumulators `[rows][outputs]` with the shifts of the output channels; counts what saturates.
+pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, Clipped) {
     let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
-    requantise_rows(acc, &shifts, counted)
+    requantise_rows(acc, &shifts)
 }
 
 /// The same with the shifts of the output channels one by one.
-pub(super) fn requantise_rows(acc: &Acc, shifts: &[u8], counted: usize) -> (Vec<i16>, Clipped) {
-    by_rows(acc, shifts.len(), counted, |_, columns, totals, out| {
+pub(super) fn requantise_rows(acc: &Acc, shifts: &[u8]) -> (Vec<i16>, Clipped) {
+    by_rows(acc, shifts.len(), |_, columns, totals, out| {
         requantise_all(totals.zip(shifts[columns].iter().copied()), out)
     })
 }
 
 /// Rounds accumulators `[rows][outputs]`, with the previous state if there is one, into the residual stream. The exponents
-/// of the channels, as [`Update::exponents`] has them, are those of the first list in the first `leading` rows. Counts what saturates in the first
-/// `counted` rows.
+/// of the channels, as [`Update::exponents`] has them, are those of the first list in the first `leading` rows. Counts what saturates.
 pub(super) fn requantise_stream(
     acc: &Acc,
     previous: Option<&[i16]>,
     exponents: [&[[u8; 2]]; 2],
     leading: usize,
-    counted: usize,
 ) -> (Vec<i16>, Clipped) {
     let outputs = exponents[0].len();
-    by_rows(acc, outputs, counted, |i, columns, totals, out| {
+    by_rows(acc, outputs, |i, columns, totals, out| {
         let mut clipped = Clipped::default();
         let exponents = &exponents[usize::from(i >= leading)][columns.clone()];
         let previous = previous.map_or([].as_slice(), |p| &p[i * outputs..][columns]);
@@ -156,42 +153,32 @@ pub(super) fn add_normed(acc: &Acc, y: &[i16], gains: &Gains, exponents: [&[u8];
 fn by_rows(
     acc: &Acc,
     width: usize,
-    counted: usize,
     fill: impl Fn(usize, Range<usize>, Totals<'_>, &mut [i16]) -> Clipped + Sync,
 ) -> (Vec<i16>, Clipped) {
-    in_pieces([acc.hi.len() / width, width], PIECE, counted, |i, columns, out| {
+    in_pieces([acc.hi.len() / width, width], PIECE, |i, columns, out| {
         let own = i * width + columns.start..i * width + columns.end;
         fill(i, columns, totals(&acc.hi[own.clone()], &acc.lo[own]), out)
     })
 }
 
-/// Fills rows of `width` values in parallel; adds the counts of the first `counted`.
+/// Fills rows of `width` values in parallel; adds their counts.
 pub(super) fn in_rows(
     [rows, width]: [usize; 2],
-    counted: usize,
     fill: impl Fn(usize, &mut [i16]) -> Clipped + Sync,
 ) -> (Vec<i16>, Clipped) {
-    in_pieces([rows, width], width, counted, |i, _, out| fill(i, out))
+    in_pieces([rows, width], width, |i, _, out| fill(i, out))
 }
 
-/// Fills rows of `width` values in parallel, `piece` columns at a time; adds the counts of the first `counted` rows.
+/// Fills rows of `width` values in parallel, `piece` columns at a time; adds their counts.
 fn in_pieces(
     [rows, width]: [usize; 2],
     piece: usize,
-    counted: usize,
     fill: impl Fn(usize, Range<usize>, &mut [i16]) -> Clipped + Sync,
 ) -> (Vec<i16>, Clipped) {
     let mut out = vec![0; rows * width];
     let of_row = |(i, row)| split(row, piece).map(move |(start, out)| (i, start, out));
     let pieces: Vec<_> = out.chunks_exact_mut(width).enumerate().flat_map(of_row).collect();
-    let fill = |(i, start, out): (usize, usize, &mut [i16])| {
-        let clipped = fill(i, start..start + out.len(), out);
-        if i < counted {
-            clipped
-        } else {
-            Clipped::default()
-        }
-    };
+    let fill = |(i, start, out): (usize, usize, &mut [i16])| fill(i, start..start + out.len(), out);
     let clipped = pieces.into_par_iter().map(fill).sum();
     (out, clipped)
 }

@@ -8,10 +8,10 @@ use super::kernels::{in_rows, requantise_all, Clipped};
 use super::{ForwardState, LayerWitness, Pass};
 
 impl ForwardState<'_> {
-    /// What the table has for rows of values, of which the first `counted` count.
-    fn activate(&mut self, tensor: String, values: &[i16], counted: usize) -> Vec<i16> {
+    /// What the table has for rows of values.
+    fn activate(&mut self, tensor: String, values: &[i16]) -> Vec<i16> {
         let width = self.model.config.ff;
-        let (out, clipped) = in_rows([values.len() / width, width], counted, |i, out| {
+        let (out, clipped) = in_rows([values.len() / width, width], |i, out| {
             let mut clipped = Clipped::default();
             for (out, &v) in out.iter_mut().zip(&values[i * width..]) {
                 *out = self.silu[(i32::from(v) + (1 << 15)) as usize];
@@ -19,7 +19,7 @@ impl ForwardState<'_> {
             }
             clipped
         });
-        self.count(tensor, clipped, counted * width);
+        self.count(tensor, clipped, out.len());
         out
     }
 
@@ -33,23 +33,22 @@ impl ForwardState<'_> {
     ) -> Result<Vec<i16>, DeviceError> {
         let (model, name) = (self.model, |tensor: &str| format!("layers.{l}.{tensor}"));
         let params = &model.params.layers[l];
-        let counted = self.counted_here(y.len() / model.config.hidden);
         if !model.config.gated {
             let (acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.mlp.up, pass)?;
-            let h = self.activate(name("act"), &up, counted);
+            let h = self.activate(name("act"), &up);
             (out.up_acc_hi, out.up_acc_lo, out.up) = (acc.hi, acc.lo, up);
             return Ok(h);
         }
         let (gate_acc, gate) = self.project(name("gate"), MatmulKind::Gate, l, y, &params.mlp.gate, pass)?;
         let (up_acc, up) = self.project(name("up"), MatmulKind::Up, l, y, &params.mlp.up, pass)?;
-        let silu = self.activate(name("silu"), &gate, counted);
+        let silu = self.activate(name("silu"), &gate);
         let (width, leading) = (model.config.ff, self.leading_here());
-        let (h, clipped) = in_rows([silu.len() / width, width], counted, |i, out| {
+        let (h, clipped) = in_rows([silu.len() / width, width], |i, out| {
             let (shift, own) = (params.mlp.act.of(class_of(i, leading)), i * width..(i + 1) * width);
             let products = silu[own.clone()].iter().zip(&up[own]);
             requantise_all(products.map(|(&s, &u)| (i64::from(s) * i64::from(u), shift)), out)
         });
-        self.count(name("act"), clipped, counted * width);
+        self.count(name("act"), clipped, h.len());
 
         (out.gate_acc_hi, out.gate_acc_lo, out.gate, out.silu) = (gate_acc.hi, gate_acc.lo, gate, silu);
         (out.up_acc_hi, out.up_acc_lo, out.up) = (up_acc.hi, up_acc.lo, up);

@@ -355,29 +355,26 @@ fn a_text_that_is_recorded_in_blocks_leaves_the_witness_of_one_block() {
     for (i, model) in models.iter_mut().enumerate() {
         model.params.leading.first = 3;
         let random = random_ids(&model.config, 16, 23);
-        // Padding has token 0: where the text is of it alone, all rows are leading ones.
-        for (ids, rows, room) in [
-            (&random, 13, 16),
-            (&random, 16, 16),
-            (&vec![0; 16], 11, 64),
-            (&random, 11, 0),
+        for (ids, room) in [
+            (&random[..13], 13),
+            (&random, 16),
+            (&vec![0; 11], 64),
+            (&random[..11], 0),
         ] {
-            let padded = [&ids[..rows], &vec![0; 16 - rows]].concat();
-            let lengths = Lengths { rows, outputs: 5 };
             let (mut expected, whole) = (Witness::default(), Chunk::whole(model.config.layers));
-            let input = Input::Tokens(&padded);
-            let run = ForwardState::run_chunk(&*model, &whole, input, lengths, Some(&mut expected)).unwrap();
+            let run = ForwardState::run_chunk(&*model, &whole, Input::Tokens(ids), 5, Some(&mut expected)).unwrap();
 
-            let (mut state, mut witness) = (ForwardState::recording(&*model, room), Witness::default());
-            state.run_last(&padded[..rows - 4]).unwrap();
-            padded[rows - 4..rows]
+            let (rows, mut state) = (ids.len(), ForwardState::recording(&*model, room));
+            let mut witness = Witness::default();
+            state.run_last(&ids[..rows - 4]).unwrap();
+            ids[rows - 4..]
                 .iter()
                 .for_each(|id| drop(state.run_last(&[*id]).unwrap()));
-            let finished = state.finish(&padded[rows..], &mut witness).unwrap();
+            let finished = state.finish(&mut witness);
             assert!(witness == expected, "model {i}, {rows} rows");
             assert_eq!(finished.saturated, run.saturated, "model {i}, {rows} rows");
             assert_eq!(finished.output, run.output);
-            assert_eq!(finished.traffic.bytes > 0, rows < 16);
+            assert_eq!(finished.traffic.bytes, 0);
         }
     }
 }
@@ -438,17 +435,6 @@ fn saturated_silu_outputs_are_counted() {
     assert_eq!(counted, extremes);
 }
 
-#[test]
-fn padding_rows_do_not_change_earlier_rows() {
-    let model = random_model(odd_config(), WeightFormat::Int16, 8);
-    let mut ids = random_ids(&model.config, 21, 8);
-    let logits = ForwardState::new(&model).run(&ids, None).unwrap();
-    ids.resize(32, 0);
-    assert!(ids.len() > model.config.context);
-    let padded = witness_of(&model, &ids);
-    assert_eq!(padded.logits[..logits.len()], logits);
-}
-
 /// Which rows are leading follows from the ids alone, in whatever blocks they come.
 #[test]
 fn leading_rows_are_those_of_the_ids() {
@@ -481,20 +467,18 @@ fn leading_rows_are_those_of_the_ids() {
     assert_ne!(logits(&model), logits(&other));
 }
 
-/// A padding row runs through the model like any other, but what it clips is nobody's loss.
+/// Logits are counted where they are computed: of all rows, or of the last row alone.
 #[test]
-fn padding_rows_do_not_count_as_saturated() {
+fn logits_that_are_computed_are_counted() {
     let model = extreme_model(odd_config(), WeightFormat::Int8, 5);
     let ids = random_ids(&model.config, 5, 5);
     let mut state = ForwardState::new(&model);
     let logits = state.run(&ids, None).unwrap();
-    let padded = [ids.as_slice(), &[0; 3]].concat();
     let whole = Chunk::whole(model.config.layers);
-    let run = |real| ForwardState::run_chunk(&model, &whole, Input::Tokens(&padded), real, None).unwrap();
+    let run = |outputs| ForwardState::run_chunk(&model, &whole, Input::Tokens(&ids), outputs, None).unwrap();
     assert_eq!(run(5).saturated, state.saturated());
-    assert!(run(8).saturated["logits"].total() > run(5).saturated["logits"].total());
+    assert!(run(5).saturated["logits"].total() > run(1).saturated["logits"].total());
     assert_eq!(run(5).saturated["logits"].of, logits.len() as u64);
-    // The last row alone has logits, and they are counted if the row is.
     let mut last = ForwardState::new(&model);
     last.run_last(&ids).unwrap();
     assert_eq!(last.saturated()["logits"].of, model.config.vocab as u64);
@@ -516,11 +500,7 @@ fn rejected_blocks_leave_the_state_unchanged() {
     );
     assert_eq!(
         state.run(&[0; 33], None),
-        Err(ForwardError::TooManyRows {
-            rows: 33,
-            max: 32,
-            context: 25
-        })
+        Err(ForwardError::TooManyRows { rows: 33, context: 25 })
     );
     let logits = state.run(&ids, None).unwrap();
     assert_eq!(logits, ForwardState::new(&model).run(&ids, None).unwrap());

@@ -8,6 +8,8 @@ use crate::vectors::Vectors;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, Limbs};
+use tessera_circuits::scalar::{Source, Word};
+use tessera_circuits::text::TextEnd;
 use tessera_circuits::wiring::suffix;
 use tessera_support::random::SplitMix;
 use tessera_verifier::message::Unread;
@@ -33,6 +35,12 @@ impl Random {
         (0..n).map(|_| self.element()).collect()
     }
 
+    /// Where some text ends, in blocks of so many rows.
+    fn end(&mut self, block: u32) -> TextEnd {
+        let last = Word::new(self.below(1 << 12), Source::LastRow);
+        TextEnd { last, block }
+    }
+
     fn weight(&mut self, log: u32, kind: usize) -> Weight {
         match kind {
             0 => Weight::Eq(self.elements(log as usize)),
@@ -40,7 +48,13 @@ impl Random {
             2 => Weight::dense(self.elements(1 << log)),
             3 if log.is_multiple_of(2) => {
                 let half = log as usize / 2;
-                Weight::Causal(self.elements(half), self.elements(half))
+                let block = half as u32;
+                let end = (self.below(2) == 0).then(|| self.end(block));
+                Weight::Causal(self.elements(half), self.elements(half), end)
+            }
+            4 => {
+                let block = self.below(log as usize + 1) as u32;
+                Weight::Text(self.elements(log as usize), self.end(block))
             }
             _ => {
                 let mut places: Vec<usize> = (0..3).map(|_| self.below(1 << log)).collect();
@@ -58,7 +72,7 @@ impl Random {
             [a, b, rest @ ..] if joint => [&[a + b], rest].concat(),
             other => other.to_vec(),
         };
-        let kinds: Vec<usize> = axes.iter().map(|_| self.below(5)).collect();
+        let kinds: Vec<usize> = axes.iter().map(|_| self.below(6)).collect();
         let fresh = |own: &mut Self| -> Vec<Weight> {
             axes.iter()
                 .zip(&kinds)

@@ -11,7 +11,7 @@ use super::operator::Operator;
 use crate::column::Column;
 use crate::device::DeviceError;
 use crate::device::Table as Factor;
-use crate::factors::{base_rows, rows, Factors, K};
+use crate::factors::{base_rows, text_rows, Factors, K};
 use crate::field::Factor as Scalar;
 use crate::field::{pack, words, Packed};
 use crate::trace::{build, felt, get, write, Accumulator, Source};
@@ -41,7 +41,7 @@ impl Source<'_> {
         let (shape, width, air) = (self.shape, self.shape.config.ff, self.shape.ff());
         let ups = self.pows(MatmulKind::Up, shape.padded.ff);
         // What is padded is 0, and so is what the table has for it.
-        build(shape, Part::FF, |[l, i, x], row| {
+        build(self, Part::FF, (|[_, i, _]| i, &[]), |[l, i, x], row| {
             let layer = self.witness.layers.get(l);
             let at = (x < width).then_some(i * width + x);
             let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.up_acc_hi, at), get(&w.up_acc_lo, at)]));
@@ -59,9 +59,9 @@ impl Source<'_> {
         let (shape, width) = (self.shape, self.shape.config.ff);
         let air = shape.ff();
         let [gates, ups] = [MatmulKind::Gate, MatmulKind::Up].map(|k| self.pows(k, shape.padded.ff));
-        let leading = self.statement.leading(&self.params.leading, shape.token);
+        let leading = self.statement.leading(&self.params.leading);
         // Padded gates are 0, and so is their SiLU.
-        build(shape, Part::FF, |[l, i, x], row| {
+        build(self, Part::FF, (|[_, i, _]| i, &[]), |[l, i, x], row| {
             let layer = self.witness.layers.get(l);
             let at = (x < width).then_some(i * width + x);
             let acc = Accumulator::of(layer.map_or([0, 0], |w| [get(&w.gate_acc_hi, at), get(&w.gate_acc_lo, at)]));
@@ -98,7 +98,8 @@ impl Factors<'_> {
         let (tokens, features) = (eq_table(&points.token), pack(&eq_table(points.out(shape.padded.ff))));
         let [silu, up] = self.wholes(Part::FF, [ff::SILU, ff::UP])?;
         let (silu, up) = (base_rows(&silu, features.len()), base_rows(&up, features.len()));
-        let gates = rows(silu.len(), features.len(), |row, out| {
+        let (sizes, lead) = (shape.sizes(), shape.lead(Part::FF));
+        let gates = text_rows(sizes, lead, features.len(), |row, out| {
             let Some(layer) = layers.get(row / tokens.len()) else {
                 return;
             };
@@ -107,10 +108,10 @@ impl Factors<'_> {
             let terms = out.iter_mut().zip(values);
             terms.for_each(|(out, (v, w))| *out = (*w * factor).mul_add(words::load(v), Packed::ZERO));
         });
-        let ups = rows(up.len(), features.len(), |row, out| {
+        let ups = text_rows(sizes, lead, features.len(), |row, out| {
             let values = out.iter_mut().zip(up[row]);
             values.for_each(|(out, v)| *out = Packed::from_base(words::load(v)));
         });
-        Ok((Factor::Packs(gates), Factor::Packs(ups)))
+        Ok((gates, ups))
     }
 }

@@ -10,7 +10,7 @@ use tessera_circuits::shape::{Part, Product};
 use tessera_circuits::statistics::Clip;
 use tessera_model::forward::{self, LayerWitness};
 
-use super::norms::{small, NormRow};
+use super::norms::{small, NormRow, FILLER};
 use super::operator::Operator;
 use crate::column::Column;
 use crate::device::DeviceError;
@@ -34,12 +34,12 @@ pub(super) const OPERATOR: Operator = Operator {
 impl Source<'_> {
     /// The rows of the norms of heads.
     fn head_norms(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
-        let (shape, config) = (self.shape, &self.shape.config);
+        let config = &self.shape.config;
         let (kind, heads) = match part {
             Part::Q_NORMS => (MatmulKind::Q, config.heads),
             _ => (MatmulKind::K, config.kv_heads),
         };
-        build(shape, part, |[l, i, h], row| {
+        build(self, part, (|[_, i, _]| i, FILLER), |[l, i, h], row| {
             let layer = self.witness.layers.get(l).filter(|_| h < heads);
             let own = layer.zip(self.params.head_norm(kind.at(l))).map(|(layer, norm)| {
                 let normed = normed_heads(layer, kind);

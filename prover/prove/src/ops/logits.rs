@@ -28,7 +28,7 @@ impl Source<'_> {
         let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
         let scale = remainder.scale() as u32;
         let first = self.statement.prompt.len() - 1 - w.first_logits;
-        build(shape, Part::LOGITS, |[o, v], row| {
+        build(self, Part::LOGITS, (|_| 0, &[]), |[o, v], row| {
             row[remainder.pow()] = pows[v] * scale;
             if o >= shape.outputs || v >= vocab {
                 return [0; 6];
@@ -62,7 +62,7 @@ impl Source<'_> {
 
 impl Source<'_> {
     fn tops(&self) -> (Vec<Column>, Vec<Clip>) {
-        build(self.shape, Part::TOPS, |[o], row| {
+        build(self, Part::TOPS, (|_| 0, &[]), |[o], row| {
             row[logits::TOP] = felt(self.tops.get(o).copied().unwrap_or_default());
             [0; 6]
         })

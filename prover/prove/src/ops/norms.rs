@@ -18,9 +18,9 @@ use super::operator::Operator;
 use crate::column::Column;
 use crate::device::DeviceError;
 use crate::device::Table as Factor;
-use crate::factors::{base_rows, entries, rows, Factors, K};
+use crate::factors::{base_rows, entries, text_rows, Factors, K};
 use crate::field::Factor as Scalar;
-use crate::field::{pack, words, Packed};
+use crate::field::{pack, words, Packed, SIMD_LANES};
 use crate::trace::{build, felt, Source};
 
 /// The prover's side of [`tessera_circuits::ops::norms`].
@@ -33,6 +33,9 @@ pub(super) const OPERATOR: Operator = Operator {
         (Product::ROOT, |own| own.roots().map(entries)),
     ],
 };
+
+/// What the rows of norms behind the text hold beside zeros: a sum of squares that divides nothing.
+pub(super) const FILLER: &[(usize, u32)] = &[(SUM, 1)];
 
 /// What a row of norms is made of.
 #[derive(Clone, Copy, Debug)]
@@ -107,9 +110,9 @@ impl NormRow {
 
 impl Source<'_> {
     fn norms(&self) -> (Vec<Column>, Vec<Clip>) {
-        let (shape, hidden) = (self.shape, self.shape.config.hidden);
-        let leading = self.statement.leading(&self.params.leading, shape.token);
-        build(shape, Part::NORMS, |[n, i], row| {
+        let hidden = self.shape.config.hidden;
+        let leading = self.statement.leading(&self.params.leading);
+        build(self, Part::NORMS, (|[_, i]| i, FILLER), |[n, i], row| {
             let of_state = |state: &tessera_model::forward::Stream| {
                 let norm = norm_of(self.params, n);
                 NormRow {
@@ -146,24 +149,25 @@ impl Factors<'_> {
         let (width, limb) = (channels[0].len(), Packed::broadcast(points.limb));
         let [hi, lo] = self.wholes(Part::STREAM, [stream::X_HI, stream::X_LO])?;
         let (hi, lo) = (base_rows(&hi, width), base_rows(&lo, width));
-        let plain = rows(hi.len(), width, |row, out| {
+        let value = |(hi, lo): (&[BaseField; SIMD_LANES], &[BaseField; SIMD_LANES])| {
+            limb.mul_add(words::load(lo), Packed::from_base(words::load(hi)))
+        };
+        let (sizes, lead) = (shape.sizes(), shape.lead(Part::STREAM));
+        let plain = text_rows(sizes, lead, width, |row, out| {
             let values = out.iter_mut().zip(hi[row].iter().zip(lo[row]));
-            values.for_each(|(out, (hi, lo))| {
-                *out = limb.mul_add(words::load(lo), Packed::from_base(words::load(hi)));
-            });
+            values.for_each(|(out, limbs)| *out = value(limbs));
         });
-        let weighted = rows(hi.len(), width, |row, out| {
+        let weighted = text_rows(sizes, lead, width, |row, out| {
             let Some(state) = states.get(row / tokens.len()) else {
                 return;
             };
             let factor = Scalar::new(*state * tokens[row % tokens.len()]);
             let own = &channels[usize::from(self.public.params.is_output(row / tokens.len()))];
-            let values = plain[row * width..].iter().zip(own);
-            out.iter_mut()
-                .zip(values)
-                .for_each(|(out, (v, w))| *out = *w * factor * *v);
+            let values = hi[row].iter().zip(lo[row]).zip(own);
+            let terms = out.iter_mut().zip(values);
+            terms.for_each(|(out, (limbs, w))| *out = *w * factor * value(limbs));
         });
-        Ok((Factor::Packs(weighted), Factor::Packs(plain)))
+        Ok((weighted, plain))
     }
 
     /// Of every row of norms reciprocal root, quotient and root, each times its weight among the accumulators, and what they

@@ -32,12 +32,12 @@ impl Source<'_> {
         };
         let pows = self.pows(kind, width);
         let directions = |rotation| -> Vec<(f64, f64)> {
-            let all = (0..(1 << shape.token) * half_dim).into_par_iter();
+            let all = (0..shape.rows * half_dim).into_par_iter();
             all.map(|i| direction(config, rotation, i / half_dim, i % half_dim))
                 .collect()
         };
         let directions: Vec<_> = (0..config.rotations.len()).map(directions).collect();
-        build(shape, part, |[l, i, h, x], row| {
+        build(self, part, (|[_, i, _, _]| i, &[]), |[l, i, h, x], row| {
             let layer = self.witness.layers.get(l);
             let real = layer.is_some() && h < heads && x < half_dim;
             let (mut pair, mut excesses) = ([0; 2], [0; 6]);

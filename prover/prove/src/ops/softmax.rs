@@ -29,6 +29,9 @@ pub(super) const OPERATOR: Operator = Operator {
     ],
 };
 
+/// What the scores of queries behind the text hold beside zeros: the difference of a masked pair.
+const FILLER: &[(usize, u32)] = &[(softmax::D, MASKED)];
+
 /// Axes of the scores: queries and keys in their blocks.
 pub(super) const QUERIES: usize = 3;
 const KEYS: usize = 4;
@@ -57,21 +60,27 @@ impl Source<'_> {
 
     fn scores(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
-        let tokens = 1usize << shape.token;
-        let pairs: Vec<_> = shape.pairs().collect();
+        let (text, pairs): (_, Vec<_>) = (shape.rows, shape.pairs().collect());
         let cap = config
             .blocks
             .score_cap
             .map(|cap| cap_table(cap, self.params.score_bits));
-        build(shape, Part::SCORES, |[l, h, pair, i, j], row| {
-            let blocks = pairs.get(pair).copied();
-            let (query, key) = blocks.unwrap_or_default();
-            let (i, j) = ((query << shape.block()) | i, (key << shape.block()) | j);
-            let layers = self.witness.layers.get(l);
-            let layer = layers.filter(|_| h < config.heads && blocks.is_some());
-            let line = h * tokens + i;
-            let cell = line * tokens + j;
-            let acc = layer.map_or([0, 0], |w| [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]);
+        let tokens_of = |[_, _, pair, i, j]: [usize; 5]| {
+            let (query, key) = pairs.get(pair).copied()?;
+            Some(((query << shape.block()) | i, (key << shape.block()) | j))
+        };
+        let query_of = |place: [usize; 5]| tokens_of(place).map_or(0, |(query, _)| query);
+        build(self, Part::SCORES, (query_of, FILLER), |place, row| {
+            let ([l, h, ..], tokens) = (place, tokens_of(place));
+            let layer = self.witness.layers.get(l).filter(|_| h < config.heads);
+            let layer = layer.zip(tokens).map(|(layer, (i, j))| (layer, h * text + i, j));
+            // A key behind the text is 0, and so are its scores.
+            let seen = layer
+                .filter(|(_, _, j)| *j < text)
+                .map(|(layer, line, j)| (layer, line * text + j));
+            let acc = seen.map_or([0, 0], |(w, cell)| {
+                [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]
+            });
             let shift = self.params.layers.get(l).map_or(1, |p| p.attention.score).into();
             let acc = Accumulator::of(acc);
             let score = acc.rounded(shift);
@@ -84,9 +93,12 @@ impl Source<'_> {
             if cap.is_some() {
                 row[softmax::CAPPED] = felt(compared);
             }
-            let (max, recip) = layer.map_or((0, 0), |w| (w.max[line], w.recip[line]));
-            let open = l < config.layers && blocks.is_some() && j < self.visible(i);
-            let exp = layer.map_or(u32::from(open) << 15, |w| w.exp[cell]);
+            let (max, recip) = layer.map_or((0, 0), |(w, line, _)| (w.max[line], w.recip[line]));
+            let open = l < config.layers && tokens.is_some_and(|(i, j)| j < self.visible(i));
+            let exp = match (layer, seen) {
+                (Some(_), seen) => seen.map_or(0, |(w, cell)| w.exp[cell]),
+                (None, _) => u32::from(open) << 15,
+            };
             let difference = if open { i64::from(max) - compared } else { MASKED.into() };
             row[softmax::D] = felt(difference);
             row[softmax::EXP] = exp;
@@ -105,23 +117,27 @@ impl Source<'_> {
     }
 
     fn softmax(&self) -> (Vec<Column>, Vec<Clip>) {
-        let (shape, config) = (self.shape, &self.shape.config);
-        let tokens = 1usize << shape.token;
-        build(shape, Part::SOFTMAX, |[l, h, i], row| {
-            let Some(layer) = self.witness.layers.get(l).filter(|_| h < config.heads) else {
-                // Padding is in the tables, as a row of one key is.
-                let alone = 1 << PROB_BITS;
-                row[softmax::SUM_HI..].copy_from_slice(&division(alone, reciprocal(alone)));
-                return [0; 6];
-            };
-            let line = h * tokens + i;
-            let scores = &layer.score[line * tokens..][..self.visible(i)];
-            let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
-            row[softmax::MAX] = felt(i64::from(layer.max[line]));
-            row[softmax::TIES] = felt(ties as i64 - 1);
-            row[softmax::SUM_HI..].copy_from_slice(&division(layer.sum[line], layer.recip[line]));
-            [0; 6]
-        })
+        let (text, config) = (self.shape.rows, &self.shape.config);
+        build(
+            self,
+            Part::SOFTMAX,
+            (|[_, _, i]| i, &[(softmax::SUM_LO, 1)]),
+            |[l, h, i], row| {
+                let Some(layer) = self.witness.layers.get(l).filter(|_| h < config.heads) else {
+                    // Padding is in the tables, as a row of one key is.
+                    let alone = 1 << PROB_BITS;
+                    row[softmax::SUM_HI..].copy_from_slice(&division(alone, reciprocal(alone)));
+                    return [0; 6];
+                };
+                let line = h * text + i;
+                let scores = &layer.score[line * text..][..self.visible(i)];
+                let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
+                row[softmax::MAX] = felt(i64::from(layer.max[line]));
+                row[softmax::TIES] = felt(ties as i64 - 1);
+                row[softmax::SUM_HI..].copy_from_slice(&division(layer.sum[line], layer.recip[line]));
+                [0; 6]
+            },
+        )
     }
 }
 
@@ -176,9 +192,12 @@ impl Factors<'_> {
                     *v = *sum;
                 }
             }
+            // Blocks behind the text have no pairs.
+            let behind = own.1 * shape.text_blocks();
+            layer[behind..].fill(K::zero());
             if !shape.config.is_causal() {
                 // All keys, from every block.
-                layer
+                layer[..behind]
                     .chunks_mut(own.1)
                     .for_each(|values| values.copy_from_slice(&before));
             }

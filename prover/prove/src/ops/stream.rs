@@ -31,12 +31,12 @@ impl Source<'_> {
     fn stream(&self) -> (Vec<Column>, Vec<Clip>) {
         let (shape, w) = (self.shape, self.witness);
         let (states, hidden) = (shape.states(), shape.config.hidden);
-        let leading = self.statement.leading(&self.params.leading, shape.token);
+        let leading = self.statement.leading(&self.params.leading);
         let updates: Vec<[Update<'_>; 2]> = (0..states)
             .map(|n| [RowClass::Body, RowClass::Lead].map(|c| Update::of(self.params, n, c).expect("the state exists")))
             .collect();
         let normed = self.normed_residuals(&updates, leading);
-        build(shape, Part::STREAM, |[n, i, x], row| {
+        build(self, Part::STREAM, (|[_, i, _]| i, &[]), |[n, i, x], row| {
             let state = w.streams.get(n);
             let at = (x < hidden).then_some(i * hidden + x);
             let [hi, lo] = state.map_or([0, 0], |s| [get(&s.acc_hi, at), get(&s.acc_lo, at)]);
@@ -104,7 +104,7 @@ impl Factors<'_> {
         let mut out = vec![K::zero(); 1 << Product::EMBED.variables(shape)];
         let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
         let tokens = eq_table(&self.public.points.token);
-        let ids = self.public.statement.row_ids(shape.token);
+        let ids = self.public.statement.row_ids();
         let types = shape.config.types_of(&ids);
         for (i, (weight, (id, token_type))) in tokens.into_iter().zip(ids.into_iter().zip(types)).enumerate() {
             out[id as usize] += weight * scale;

@@ -23,6 +23,15 @@ impl Pairs {
     }
 }
 
+/// Slices of tables, of which only the beginnings are held.
+#[derive(Clone, Copy)]
+struct Slices {
+    /// Variables of the slices that are not bound.
+    lead: u32,
+    /// Packs of a whole slice.
+    slice: usize,
+}
+
 impl Rounds for Pairs {
     fn message(&self) -> Result<[SecureField; 2], DeviceError> {
         Ok(self.0.par_iter().map(Pair::message).reduce(zero, add))
@@ -47,12 +56,27 @@ impl Products for Pairs {
 /// Two tables of equal length.
 enum Pair {
     Packed(Vec<Packed>, Vec<Packed>),
+    /// Slice by slice; the sums over what is behind the beginnings are zero, whichever variables of slices are bound.
+    Beginnings(Vec<Packed>, Vec<Packed>, Slices),
     Scalar(Vec<SecureField>, Vec<SecureField>),
 }
 
 impl Pair {
     /// Packs tables of at least four packs, the shortest that [`bind_table`] sums in the same pass.
     fn new(a: Table, b: Table) -> Self {
+        let (a, b) = match (a, b) {
+            (
+                Table::Beginnings { packs: a, lead, slice },
+                Table::Beginnings {
+                    packs: b,
+                    lead: own,
+                    slice: same,
+                },
+            ) if (lead, slice, a.len()) == (own, same, b.len()) && lead > 0 => {
+                return Self::Beginnings(a, b, Slices { lead, slice });
+            }
+            other => other,
+        };
         if a.entry_count() < 4 * SIMD_LANES {
             Self::Scalar(a.into_entries(), b.into_entries())
         } else {
@@ -64,7 +88,7 @@ impl Pair {
     /// `sum_z A(z) B(z)`.
     fn value(&self) -> SecureField {
         match self {
-            Self::Packed(a, b) => inner_product(a, b).total(),
+            Self::Packed(a, b) | Self::Beginnings(a, b, _) => inner_product(a, b).total(),
             Self::Scalar(a, b) => inner_product(a, b).total(),
         }
     }
@@ -72,7 +96,7 @@ impl Pair {
     /// `[s(0), s(2)]` of the first variable; zero if there is none.
     fn message(&self) -> [SecureField; 2] {
         match self {
-            Self::Packed(a, b) => message(halves(a), halves(b)).map(Lane::total),
+            Self::Packed(a, b) | Self::Beginnings(a, b, _) => message(halves(a), halves(b)).map(Lane::total),
             Self::Scalar(a, b) => message(halves(a), halves(b)).map(Lane::total),
         }
     }
@@ -84,8 +108,22 @@ impl Pair {
                 *self = Self::Scalar(unpack(a), unpack(b));
             }
         }
+        if let Self::Beginnings(a, b, Slices { lead: 1, slice }) = self {
+            // The next variable is one of the slice: it gets its zeros.
+            let (mut a, mut b) = (std::mem::take(a), std::mem::take(b));
+            for table in [&mut a, &mut b] {
+                bind_half(table, r.into());
+                table.resize(*slice, Packed::zero());
+            }
+            *self = Self::new(Table::Packs(a), Table::Packs(b));
+            return self.message();
+        }
         match self {
             Self::Packed(a, b) => bind_table(a, b, r.into()).map(Lane::total),
+            Self::Beginnings(a, b, slices) => {
+                slices.lead -= 1;
+                bind_table(a, b, r.into()).map(Lane::total)
+            }
             Self::Scalar(a, b) => bind_table(a, b, r).map(Lane::total),
         }
     }
@@ -94,7 +132,7 @@ impl Pair {
     fn evaluations(&self) -> [SecureField; 2] {
         match self {
             Self::Scalar(a, b) => [a[0], b[0]],
-            Self::Packed(..) => unreachable!("fully bound tables have one entry"),
+            Self::Packed(..) | Self::Beginnings(..) => unreachable!("fully bound tables have one entry"),
         }
     }
 }
@@ -161,9 +199,8 @@ fn message<F: Lane>(a: [&[F]; 2], b: [&[F]; 2]) -> [F; 2] {
 fn bind_table<F: Lane>(a: &mut Vec<F>, b: &mut Vec<F>, r: F) -> [F; 2] {
     let half = a.len() / 2;
     let message = if half == 1 {
-        for table in [&mut *a, &mut *b] {
-            table[0] = table[0] + r * (table[1] - table[0]);
-        }
+        bind_half(a, r);
+        bind_half(b, r);
         zero()
     } else {
         bind_quarters(Quarters::new(a), Quarters::new(b), r)
@@ -171,6 +208,16 @@ fn bind_table<F: Lane>(a: &mut Vec<F>, b: &mut Vec<F>, r: F) -> [F; 2] {
     a.truncate(half);
     b.truncate(half);
     message
+}
+
+/// Binds the first variable of a table to `r`.
+fn bind_half<F: Lane>(table: &mut Vec<F>, r: F) {
+    let half = table.len() / 2;
+    let (low, high) = table.split_at_mut(half);
+    low.iter_mut()
+        .zip(high)
+        .for_each(|(low, high)| *low = *low + r * (*high - *low));
+    table.truncate(half);
 }
 
 /// A table in quarters by its first two variables; binding the first writes to `low`.

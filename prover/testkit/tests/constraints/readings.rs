@@ -193,7 +193,7 @@ fn second(case: &Case, kind: &Kind, rng: &mut SplitMix) -> (usize, BTreeSet<i64>
         let row = rng.below(1 << shape.log_rows(part)) as usize;
         let lane = rng.below(shape.lanes(part) as u64) as usize;
         let place = case.unpack(part, lane, row);
-        if !case.in_model(part, lane, row) {
+        if !case.is_owned(part, lane, row) {
             continue;
         }
         let cell = |column: usize| {

@@ -226,7 +226,7 @@ fn no_other_output_has_the_same_claim() {
                 // A state is a residual, too, unless it is the last one.
                 let residual = kind.claim == "accumulators" && part == Part::STREAM;
                 let last = case.unpack(part, lane, row)[0] + 1 == case.shape.states();
-                if !case.in_model(part, lane, row) || residual && !last {
+                if !case.is_owned(part, lane, row) || residual && !last {
                     continue;
                 }
                 found += 1;

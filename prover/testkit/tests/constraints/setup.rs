@@ -11,7 +11,7 @@ use tessera_circuits::claims::{Heard, LinearClaim};
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::ops::logits;
 use tessera_circuits::shape::{Cut, Cuts, Part, Shape};
-use tessera_circuits::statement::{Lengths, Statement};
+use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_model::forward::{ForwardState, Input, Witness};
@@ -36,37 +36,41 @@ pub fn three_layers() -> ModelConfig {
     }
 }
 
-/// Every part in lanes, along each of the axes that may be cut, with entries beyond the real ones and without.
+/// Every part in lanes, along each of the axes that may be cut, with entries beyond the real ones and without; tokens in lanes of a block,
+/// or of two and more, so that lanes go on behind the text, or as a whole.
 pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
-    // By cut: log2 of a lane's entries, and lanes; `None` as it is.
-    let own: &[Option<(u32, usize)>] = match part {
-        Part::STREAM => &[Some((1, 4)), Some((3, 3))],
-        Part::NORMS => &[Some((1, 4))],
-        Part::Q => &[None, Some((0, 3))],
-        Part::K => &[Some((0, 3)), None],
-        Part::V => &[Some((1, 2)), Some((1, 1))],
+    // Axis, log2 of a lane's entries, and lanes. Other axes are whole.
+    let own: &[(usize, u32, usize)] = match part {
+        Part::STREAM => &[(0, 1, 4), (1, 5, 2), (2, 3, 3)],
+        Part::NORMS => &[(0, 1, 4), (1, 4, 3)],
+        Part::Q => &[(1, 4, 3), (2, 0, 3)],
+        Part::K => &[(0, 0, 3), (1, 5, 2)],
+        Part::V => &[(0, 1, 2), (2, 1, 1)],
         Part::SCORES => &[
-            Some((0, 3)),
-            Some((1, 2)),
-            Some((1, cuts.last().map_or(1, |c| c.extent().div_ceil(2)))),
+            (0, 0, 3),
+            (1, 1, 2),
+            (2, 1, cuts.last().map_or(1, |c| c.extent().div_ceil(2))),
         ],
-        Part::SOFTMAX => &[Some((1, 2)), Some((0, 3))],
-        Part::ATT => &[Some((1, 2)), None],
-        Part::FF => &[Some((0, 3)), Some((4, 3))],
-        Part::LOGITS => &[Some((1, 3)), Some((7, 3))],
-        Part::Q_NORMS => &[None, Some((0, 3))],
-        Part::K_NORMS => &[Some((0, 3)), None],
-        Part::TOPS => &[Some((4, 2))],
+        Part::SOFTMAX => &[(0, 1, 2), (1, 0, 3), (2, 5, 2)],
+        Part::ATT => &[(0, 1, 2), (1, 4, 3)],
+        Part::FF => &[(0, 0, 3), (2, 4, 3)],
+        Part::LOGITS => &[(0, 1, 3), (1, 7, 3)],
+        Part::Q_NORMS => &[(2, 0, 3)],
+        Part::K_NORMS => &[(0, 0, 3), (1, 4, 3)],
+        Part::TOPS => &[(0, 4, 2)],
         _ => panic!("how is {part:?} cut?"),
     };
-    for (cut, own) in cuts.iter_mut().zip(own) {
-        if let Some((log_lane, lanes)) = *own {
-            *cut = Cut {
-                log_lane,
-                lanes,
-                ..*cut
-            };
-        }
+    for cut in &mut cuts {
+        let whole = cut.extent().next_power_of_two().trailing_zeros();
+        let known = own.iter().find(|(axis, ..)| *axis == cut.axis);
+        let (_, log_lane, lanes) = known.copied().unwrap_or((cut.axis, whole, 1));
+        // A shorter text has fewer lanes, and shorter ones.
+        let log_lane = log_lane.min(whole);
+        *cut = Cut {
+            log_lane,
+            lanes: lanes.min(1 << (whole - log_lane)),
+            ..*cut
+        };
     }
     cuts
 }
@@ -181,13 +185,13 @@ pub struct Case {
 }
 
 /// What enters a chunk that is not the first: what the layers before it make of the tokens.
-fn what_enters(model: &QuantisedModel, chunk: &Chunk, ids: &[u32], lengths: Lengths) -> Boundary {
+fn what_enters(model: &QuantisedModel, chunk: &Chunk, ids: &[u32]) -> Boundary {
     let before = Chunk {
         start: 0,
         end: chunk.start,
         of: chunk.of,
     };
-    let run = ForwardState::run_chunk(model, &before, Input::Tokens(ids), lengths, None);
+    let run = ForwardState::run_chunk(model, &before, Input::Tokens(ids), 0, None);
     run.expect("a forward pass").output
 }
 
@@ -237,14 +241,14 @@ impl Case {
         let limbs = limbs.unwrap_or_else(|| model.params.limb_set(&model.config));
         let shape = Shape::with_limbs(&model.config, limbs, chunk, statement.lengths()).with_cuts(cuts);
         let params = chunk.params(&model.params);
-        let ids = statement.row_ids(shape.token);
-        let enters = (!chunk.is_first()).then(|| what_enters(&model, chunk, &ids, statement.lengths()));
+        let ids = statement.row_ids();
+        let enters = (!chunk.is_first()).then(|| what_enters(&model, chunk, &ids));
         let leading = params.leading.count(&ids);
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = enters.as_ref().map_or(Input::Tokens(&ids), entering);
         let mut witness = Witness::default();
-        let run = ForwardState::run_chunk(&model, chunk, input, statement.lengths(), Some(&mut witness))
-            .expect("a forward pass");
+        let run =
+            ForwardState::run_chunk(&model, chunk, input, shape.outputs, Some(&mut witness)).expect("a forward pass");
         let output = (!chunk.is_last()).then_some(run.output);
         let ends = Ends {
             input: enters.as_ref(),
@@ -416,6 +420,22 @@ impl Case {
             }
         }
         indices
+    }
+
+    /// Whether the token row that owns an entry is behind the text.
+    pub fn is_behind(&self, part: Part, at: &[usize]) -> bool {
+        let row = match part {
+            Part::LOGITS | Part::TOPS => None,
+            Part::SCORES => self.tokens(at).map(|(query, _)| query),
+            Part::SOFTMAX => at.get(2).copied(),
+            _ => at.get(1).copied(),
+        };
+        row.is_some_and(|row| row >= self.shape.rows)
+    }
+
+    /// Whether an entry is one of the model, and owned by a row of the text.
+    pub fn is_owned(&self, part: Part, lane: usize, row: usize) -> bool {
+        self.in_model(part, lane, row) && !self.is_behind(part, &self.unpack(part, lane, row))
     }
 
     /// Whether an entry is one of a layer or state of the model, or of an output token and an entry of its vocabulary.

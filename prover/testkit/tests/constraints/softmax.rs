@@ -61,7 +61,7 @@ impl<'a> Query<'a> {
     /// Some queries of the real heads and layers of a case.
     fn some(case: &'a Case) -> Vec<Self> {
         let (layers, heads) = (case.shape.config.layers, case.shape.config.heads);
-        let last = (1 << case.shape.token) - 1;
+        let last = case.shape.rows - 1;
         let places = [
             (0, 0, 3),
             (layers - 1, heads - 1, 5),

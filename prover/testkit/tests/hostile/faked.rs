@@ -6,7 +6,6 @@ use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::chunk::{ends, Chunk};
-use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{groups, Forest};
 use tessera_circuits::wiring::{Points, Public};
@@ -32,8 +31,7 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     proof.model = key.id().expect("an id");
     proof.chunks[0].layers = key.config.layers as u32;
     let statement = &proof.statement;
-    let tokens = 1 << ModelConfig::token_log(statement.rows());
-    let ends = ends(&[], 1, tokens, key.config.hidden).expect("one chunk")[0];
+    let ends = ends(&[], 1, statement.rows(), key.config.hidden).expect("one chunk")[0];
     let chunk = Chunk::whole(key.config.layers);
     let (shape, params) = (key.shape(&chunk, statement.lengths()), chunk.params(&key.params));
     let own = &mut proof.chunks[0];

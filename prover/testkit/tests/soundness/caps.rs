@@ -16,7 +16,7 @@ use tessera_verifier::verify::{verify, VerifyError};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::{forward, Deviation, Honest, Softmax};
-use crate::semantics::{deviating, in_every_head, one_token_of, LAYER, QUERY};
+use crate::semantics::{deviating, in_every_head, one_token_later, one_token_of, LAYER, QUERY};
 use crate::values::row;
 use crate::{assert_constraints_violated, assert_rejected, Caught, Scene};
 
@@ -188,7 +188,7 @@ fn softmax_is_of_capped_scores() {
         norm_outputs: true,
         ..Blocks::DECODER
     };
-    let ids = scene.statement.row_ids(scene.shape().token);
+    let ids = scene.statement.row_ids();
     let witness = forward(&other, &ids, &Honest);
     assert_ne!(witness, scene.witness);
     scene.witness = witness;
@@ -245,7 +245,7 @@ impl Deviation for Future {
 /// A masked pair is open, with the difference of its capped score: it is masked whatever it is capped to.
 #[test]
 fn masked_pairs_stay_masked() {
-    let scene = scene();
+    let scene = one_token_later(model());
     let exps = exp_table(scene.model.key.params.score_bits);
     let scene = deviating(scene, &Future(exps));
     let columns = in_every_head(|all, keys, line| {

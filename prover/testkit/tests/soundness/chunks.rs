@@ -117,7 +117,7 @@ fn products_that_a_chunk_does_not_have_have_no_operands() {
     }
 }
 
-/// An honest trace, and another boundary behind it: one value off by one, in the first and in the last, padded token
+/// An honest trace, and another boundary behind it: one value off by one, in the first and in the last token
 /// row; and what entered instead of what leaves.
 #[test]
 fn what_leaves_the_chunk_is_the_last_state() {

@@ -78,10 +78,9 @@ pub struct Scene {
 
 /// The forward pass of the rows of a statement.
 pub fn witness_of(model: &QuantisedModel, statement: &Statement) -> Witness {
-    let shape = Shape::new(&model.config, statement.lengths());
     let mut witness = Witness::default();
     ForwardState::new(model)
-        .run(&statement.row_ids(shape.token), Some(&mut witness))
+        .run(&statement.row_ids(), Some(&mut witness))
         .expect("a forward pass");
     witness
 }
@@ -143,7 +142,7 @@ impl Scene {
 
     /// Runs the chunk from what enters it: sets witness and output.
     pub fn run(&mut self) {
-        let ids = self.statement.row_ids(self.shape().token);
+        let ids = self.statement.row_ids();
         let leading = self.model.key.params.leading.count(&ids);
         let entering = |boundary| Input::Stream(boundary, leading);
         let input = self.input.as_ref().map_or(Input::Tokens(&ids), entering);
@@ -152,7 +151,7 @@ impl Scene {
             &self.model.quantised,
             &self.chunk,
             input,
-            self.statement.lengths(),
+            self.statement.lengths().outputs,
             Some(&mut witness),
         );
         let output = run.expect("a forward pass").output;

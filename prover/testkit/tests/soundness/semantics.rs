@@ -24,7 +24,7 @@ use crate::{assert_claims_violated, witness_of, Caught, Scene};
 /// A scene whose witness deviates. The last token is not an input, so that the output need not be true for the rows
 /// to be consistent; what it is does not matter here.
 pub fn deviating(mut scene: Scene, deviation: &dyn Deviation) -> Scene {
-    let ids = scene.statement.row_ids(scene.shape().token);
+    let ids = scene.statement.row_ids();
     let witness = forward(&scene.model.quantised, &ids, deviation);
     assert_ne!(witness, scene.witness, "the deviation changes something");
     scene.witness = witness;
@@ -70,6 +70,11 @@ pub fn one_token_of(model: QuantisedModel) -> Scene {
     one_token_after(model, QUERY + 1)
 }
 
+/// The same with a token more behind the attacked row, which does not see it.
+pub fn one_token_later(model: QuantisedModel) -> Scene {
+    one_token_after(model, QUERY + 2)
+}
+
 /// The same after a prompt of so many tokens.
 fn one_token_after(model: QuantisedModel, prompt: usize) -> Scene {
     let mut scene = Scene::of(model);
@@ -81,7 +86,10 @@ fn one_token_after(model: QuantisedModel, prompt: usize) -> Scene {
 }
 
 pub fn attention(change: impl Fn(&mut Softmax, &[u32])) -> Scene {
-    let scene = one_token();
+    attention_in(one_token(), change)
+}
+
+fn attention_in(scene: Scene, change: impl Fn(&mut Softmax, &[u32])) -> Scene {
     let exps = exp_table(scene.model.key.params.score_bits);
     deviating(scene, &Attention { change, exps })
 }
@@ -266,7 +274,8 @@ fn the_future_is_masked() {
         row.arg = row.scores.iter().position(|s| *s == row.max).expect("a maximum");
         exponentials(row, QUERY + 2, exps);
     };
-    let scene = attention(look);
+    let later = one_token_later(random_model(odd_config(), WeightFormat::Int16, 7));
+    let scene = attention_in(later, look);
     let caught = |by, change: &dyn Fn(&mut [Columns], usize, usize)| {
         let columns = in_every_head(|all, keys, line| {
             // The maximum may be that of the pair.

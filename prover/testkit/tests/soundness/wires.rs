@@ -16,7 +16,7 @@ use tessera_verifier::verify::{verify, VerifyError};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::Deviation;
-use crate::semantics::{deviating, impostor, one_token, QUERY};
+use crate::semantics::{deviating, impostor, one_token, one_token_later, QUERY};
 use crate::values::{alter_output_of, move_output, output, plain, row, REST};
 use crate::{assert_rejected, Caught, Scene};
 
@@ -37,7 +37,7 @@ fn keys_are_those_of_the_position() {
     deviating(one_token(), &Keys).assert_caught(Caught::Claim("accumulators"), &HONEST);
 }
 
-/// Gains the same through the rotation: the last row is rotated for the position after it.
+/// Gains the same through the rotation: a row is rotated for the position after it.
 #[test]
 fn rotations_are_those_of_the_position() {
     struct Later;
@@ -46,7 +46,10 @@ fn rotations_are_those_of_the_position() {
             row + usize::from(row == QUERY)
         }
     }
-    let scene = deviating(one_token(), &Later);
+    let scene = deviating(
+        one_token_later(random_model(odd_config(), WeightFormat::Int16, 7)),
+        &Later,
+    );
     // The rows of the next token with the values of this one are rotated for the next position.
     let mut moved = scene.witness.clone();
     for layer in &mut moved.layers {

@@ -2,7 +2,6 @@
 
 use stwo::core::channel::Channel;
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::model::ModelConfig;
 use tessera_circuits::statement::Statement;
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::CommitmentParams;
@@ -31,8 +30,7 @@ impl Domain {
     /// That of the verifier.
     fn own(scene: &Scene, model: &ModelId, activations: &CommitmentParams, statement: &Statement) -> Self {
         let (prompt, output) = (&statement.prompt, &statement.output);
-        let rows = ModelConfig::token_log(statement.rows());
-        let leading = statement.leading(&scene.model.key.params.leading, rows);
+        let leading = statement.leading(&scene.model.key.params.leading);
         Self {
             suite: Suite::Blake2s,
             protocol: PROTOCOL,
