@@ -122,9 +122,9 @@ pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut
     Acc { hi, lo }
 }
 
-/// The rows of the embedding of some tokens, and of their positions from `first` on, `[ids][hidden]`. Where there are types of tokens, `first`
+/// The rows of the embedding of some tokens, and of their positions, `[ids][hidden]`. Where there are types of tokens, the first position
 /// is 0: an encoder takes a text at once.
-pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Vec<i32> {
+pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], position: impl Fn(usize) -> usize + Sync) -> Vec<i32> {
     let hidden = model.config.hidden;
     let weight = |row: usize, y: usize| i32::from(model.weight(MatrixId::EMBED, row, y));
     let types = model.config.types_of(ids);
@@ -133,7 +133,7 @@ pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Ve
         .zip(&types)
         .enumerate()
         .flat_map_iter(|(i, (id, token_type))| {
-            let position = model.config.position_row(first + i, *token_type);
+            let position = model.config.position_row(position(i), *token_type);
             let of = move |y: usize| weight(*id as usize, y) + position.map_or(0, |row| weight(row, y));
             (0..hidden).map(of)
         });

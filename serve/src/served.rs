@@ -1,0 +1,140 @@
+//! The model of a server, and how its memory is shared between answers and proofs.
+
+use std::path::Path;
+
+use tessera::circuits::chunk::Chunk;
+use tessera::circuits::statement::Lengths;
+use tessera::lengths::fewest_chunks;
+use tessera::plan::{Plan, Subject, Task};
+use tessera::prediction::{keeps_codeword, Prediction};
+use tessera::quantised::directory::KEY_FILE;
+use tessera::quantised::QuantisedModel;
+use tessera::support::files;
+use tessera::{mapped, Allowance, Budget, Model};
+use tessera_verdict::Key;
+
+use crate::error::ServeError;
+use crate::settings::Settings;
+
+/// The share of the memory that is for answers: a fourth. The rest is for proofs.
+const SHARE: u64 = 4;
+/// Bytes of a channel of a key and of a value in the cache: two limbs of two bytes each.
+const CHANNEL: usize = 8;
+
+/// The model of a server.
+pub struct Served {
+    /// The model.
+    pub model: Model,
+    /// The same as verifiers have it.
+    pub verifier: Key,
+    /// The bytes of the key.
+    pub key: Vec<u8>,
+    /// The id of the model.
+    pub id: String,
+    /// The name of the model.
+    pub name: String,
+    /// Token rows that all texts that are being generated may have together.
+    pub rows: usize,
+    /// The memory of one proof; `None` if nothing is known to limit it.
+    pub proof_memory: Option<Budget>,
+    subject: Subject,
+}
+
+/// How a proof is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// Layers of every chunk.
+    pub layers: Vec<usize>,
+    /// How weights are held in memory.
+    pub plan: Plan,
+}
+
+impl Served {
+    /// Opens the model of a server.
+    ///
+    /// # Errors
+    /// If the model cannot be used, or there is too little memory for it.
+    pub fn open(settings: &Settings) -> Result<Self, ServeError> {
+        let dir = &settings.model;
+        let model = Model::open(dir)?;
+        let config = &model.key.config;
+        if config.reranker().is_some() {
+            return Err(ServeError::Reranker(dir.clone()));
+        }
+        let key = files::read(&dir.join(KEY_FILE)).map_err(tessera::Error::from)?;
+        let verifier = Key::from_bytes(&key).map_err(|source| tessera::model::LoadError::Key {
+            path: dir.join(KEY_FILE),
+            source,
+        });
+        let budget = Allowance::new(settings.memory, mapped(dir)).budget;
+        let row = config.layers * config.kv_heads * config.head_dim * CHANNEL;
+        let rows = budget.map_or(usize::MAX, |Budget(all)| {
+            usize::try_from(all / SHARE).unwrap_or(usize::MAX) / row.max(1)
+        });
+        if rows == 0 {
+            return Err(ServeError::Memory {
+                budget: budget.map_or(0, |Budget(all)| all),
+                row: row as u64,
+            });
+        }
+        let devices = settings.devices as u64;
+        Ok(Self {
+            id: model.id.to_string(),
+            name: settings.name.clone().unwrap_or_else(|| name_of(dir)),
+            verifier: verifier.map_err(tessera::Error::from)?,
+            subject: model.subject(),
+            proof_memory: budget.map(|Budget(all)| Budget((all - all / SHARE) / devices)),
+            model,
+            key,
+            rows,
+        })
+    }
+
+    /// Whether the model generates tokens; otherwise it makes vectors.
+    pub fn generates(&self) -> bool {
+        self.model.key.config.generates()
+    }
+
+    /// How a proof of these lengths is made.
+    ///
+    /// # Errors
+    /// Why there is no such proof: it would not be secure enough, or memory is too small.
+    pub fn divide(&self, lengths: Lengths) -> Result<Division, String> {
+        let key = &self.model.key;
+        let Some(fewest) = fewest_chunks(key, lengths) else {
+            return Err(format!("no proof about {} token rows is secure enough", lengths.rows));
+        };
+        let layers = key.config.layers;
+        if fewest == 1 {
+            let chunk = Chunk::whole(layers);
+            if let Ok(plan) = self.subject.plan(Task::Prove { lengths, chunk }, self.proof_memory) {
+                let layers = vec![layers];
+                return Ok(Division { layers, plan });
+            }
+        }
+        let divided = self.subject.divide(lengths, fewest, self.proof_memory);
+        let (layers, plan) = divided.map_err(|e| e.to_string())?;
+        Ok(Division { layers, plan })
+    }
+
+    /// Seconds that a proof of so many tokens takes on two cores, as predicted.
+    pub fn predicted(&self, tokens: usize) -> f64 {
+        let key = &self.model.key;
+        Prediction::new(key, keeps_codeword(&key.config), Some(tokens)).prove_seconds
+    }
+
+    /// The integer model with its weights as a plan holds them.
+    pub fn quantised(&self, plan: &Plan) -> QuantisedModel {
+        let mut quantised = self.model.quantised.clone();
+        quantised.weights = quantised.weights.with_residency(plan.choices.residency);
+        quantised
+    }
+}
+
+/// The name of a directory.
+fn name_of(dir: &Path) -> String {
+    let whole = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+    whole
+        .file_name()
+        .map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
