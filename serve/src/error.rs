@@ -1,23 +1,20 @@
 //! Why a server does not start, or stops.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use thiserror::Error;
 
 use crate::keys::KeysError;
 use crate::proofs::store::StoreError;
+use crate::served::OpenError;
 
 /// Why a server does not start, or stops.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ServeError {
-    /// The model cannot be opened.
+    /// The model cannot be served.
     #[error(transparent)]
-    Model(#[from] tessera::Error),
-    /// The model makes neither texts nor embeddings.
-    #[error("{}: the model is a reranker, and a server has no request for scores: it serves models that generate, and encoders", .0.display())]
-    Reranker(PathBuf),
+    Model(#[from] OpenError),
     /// The file with API keys cannot be used.
     #[error(transparent)]
     Keys(#[from] KeysError),
@@ -44,12 +41,4 @@ pub enum ServeError {
     /// A worker needs a core of its own.
     #[error(transparent)]
     Devices(#[from] tessera::work::WorkerError),
-    /// There is too little memory to generate a token.
-    #[error("a memory budget of {budget} bytes is too small: a fourth of it is for answers that are being made, and a token takes {row} bytes")]
-    Memory {
-        /// The budget.
-        budget: u64,
-        /// Bytes of the keys and values of a token.
-        row: u64,
-    },
 }

@@ -1,5 +1,6 @@
 //! HTTP: connections, routes, and the answers to them.
 
+mod accept;
 pub mod app;
 mod body;
 pub mod listen;

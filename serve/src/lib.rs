@@ -27,6 +27,7 @@ mod settings;
 pub use error::ServeError;
 pub use keys::KeysError;
 pub use proofs::store::StoreError;
+pub use served::OpenError;
 pub use settings::{Limits, Proofs, Settings};
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,6 +1,6 @@
 //! The model of a server, and how its memory is shared between answers and proofs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use tessera::circuits::chunk::Chunk;
 use tessera::circuits::statement::Lengths;
@@ -12,14 +12,34 @@ use tessera::quantised::QuantisedModel;
 use tessera::support::files;
 use tessera::{mapped, Allowance, Budget, Model};
 use tessera_verdict::Key;
+use thiserror::Error;
 
-use crate::error::ServeError;
 use crate::settings::Settings;
 
 /// The share of the memory that is for answers: a fourth. The rest is for proofs.
 const SHARE: u64 = 4;
 /// Bytes of a channel of a key and of a value in the cache: two limbs of two bytes each.
 const CHANNEL: usize = 8;
+
+/// A model that cannot be served.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The model cannot be opened.
+    #[error(transparent)]
+    Model(#[from] tessera::Error),
+    /// The model makes neither texts nor embeddings.
+    #[error("{}: the model is a reranker, and a server has no request for scores: it serves models that generate, and encoders", .0.display())]
+    Reranker(PathBuf),
+    /// There is too little memory to generate a token.
+    #[error("a memory budget of {budget} bytes is too small: a fourth of it is for answers, and a token of one takes {row} bytes")]
+    Memory {
+        /// The budget.
+        budget: u64,
+        /// Bytes of the keys and values of a token.
+        row: u64,
+    },
+}
 
 /// The model of a server.
 pub struct Served {
@@ -54,12 +74,12 @@ impl Served {
     ///
     /// # Errors
     /// If the model cannot be used, or there is too little memory for it.
-    pub fn open(settings: &Settings) -> Result<Self, ServeError> {
+    pub fn open(settings: &Settings) -> Result<Self, OpenError> {
         let dir = &settings.model;
         let model = Model::open(dir)?;
         let config = &model.key.config;
         if config.reranker().is_some() {
-            return Err(ServeError::Reranker(dir.clone()));
+            return Err(OpenError::Reranker(dir.clone()));
         }
         let key = files::read(&dir.join(KEY_FILE)).map_err(tessera::Error::from)?;
         let verifier = Key::from_bytes(&key).map_err(|source| tessera::model::LoadError::Key {
@@ -72,7 +92,7 @@ impl Served {
             usize::try_from(all / SHARE).unwrap_or(usize::MAX) / row.max(1)
         });
         if rows == 0 {
-            return Err(ServeError::Memory {
+            return Err(OpenError::Memory {
                 budget: budget.map_or(0, |Budget(all)| all),
                 row: row as u64,
             });

@@ -67,8 +67,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "BYTES")]
     pub quota: Option<Budget>,
     /// The most tokens of an answer, and of a chat that asks for no number
-    #[arg(long, value_name = "N", default_value_t = 512, value_parser = super::tokens_to_generate)]
-    pub max_tokens: usize,
+    #[arg(long, value_name = "N", default_value_t = 512, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub max_tokens: u32,
     /// The most proofs that wait: then requests for answers with proofs are refused for a while
     #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub max_queue: u32,

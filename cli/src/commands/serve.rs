@@ -30,7 +30,7 @@ pub fn run(args: &ServeArgs) -> Result<Report, Failure> {
         quota: args.quota.map(|Budget(bytes)| bytes),
         log_texts: args.log_texts,
         limits: Limits {
-            tokens: args.max_tokens,
+            tokens: args.max_tokens as usize,
             queue: args.max_queue as usize,
             together: args.max_together.into(),
             requests: args.max_requests as usize,

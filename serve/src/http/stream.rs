@@ -14,9 +14,9 @@ use tessera::text::tokenizer::Streamed;
 use tokio::sync::mpsc::{unbounded_channel, UnboundedReceiver, UnboundedSender};
 use tokio_stream::wrappers::UnboundedReceiverStream;
 
+use super::accept::{answering, release, said, Accepted, Ended};
 use super::app::{App, Wanted};
 use super::body::{self, Sent};
-use super::text::{answering, release, said, Accepted, Ended};
 use crate::answers::{Event, ENDED};
 use crate::id::Id;
 use crate::openai::error::Refusal;

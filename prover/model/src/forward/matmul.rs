@@ -10,12 +10,10 @@ use tessera_circuits::semantics::bias_limbs;
 
 use super::kernels::{split, Acc, PIECE};
 use crate::passes::{cut, window_tiles, WeightPass, Window};
-use crate::tiles::{planes, tile_bytes, TileSource};
+use crate::tiles::{tile_bytes, TileSource};
 use crate::QuantisedModel;
-use tessera_kernels::weights::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES};
+use tessera_kernels::weights::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES, STRIP};
 
-/// In-blocks whose tiles are multiplied together: sums stay in registers, tiles in the first-level cache.
-const STRIP: usize = 4;
 /// Tiles that are not worth sharing between threads.
 const MIN_TILES: usize = 16;
 
@@ -70,7 +68,7 @@ pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut
     let (m, config, isa) = (model.matmul(id), &model.config, Isa::best());
     let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
     let rows = a.tokens();
-    let (planes, size) = (planes(model.params.format), tile_bytes(model.params.format));
+    let size = tile_bytes(model.params.format);
     // [out-block][row]
     let mut sums: Vec<LimbSums> = vec![[[0; SIMD_LANES]; 2]; m.out_blocks * rows];
     for piece in pieces(model, m) {
@@ -83,23 +81,13 @@ pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut
                 for strip in piece.inputs.clone().step_by(STRIP) {
                     let strip = strip..piece.inputs.end.min(strip + STRIP);
                     for (c, sums) in (first..).zip(sums.chunks_exact_mut(rows)) {
-                        for plane in (0..planes).rev() {
-                            let tile = |b: usize| {
-                                let t = m.first_tile + b * m.out_blocks + c;
-                                &model.weights.bytes(t..t + 1).as_chunks().0[plane]
-                            };
-                            let tiles: [&Plane; STRIP] =
-                                std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
-                            multiply(
-                                isa,
-                                &tiles[..strip.len()],
-                                size,
-                                &a,
-                                strip.start,
-                                8 * plane as u32,
-                                sums,
-                            );
-                        }
+                        let tile = |b: usize| {
+                            let t = m.first_tile + b * m.out_blocks + c;
+                            model.weights.bytes(t..t + 1).as_chunks().0
+                        };
+                        let tiles: [&[Plane]; STRIP] =
+                            std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
+                        multiply(isa, &tiles[..strip.len()], size, &a, strip.start, sums);
                     }
                 }
             });
