@@ -55,6 +55,8 @@ pub struct Served {
     pub name: String,
     /// Token rows that all texts that are being generated may have together.
     pub rows: usize,
+    /// The most bytes of a text that the context can have room for, several times over: a tokenizer may leave bytes out.
+    pub text_bytes: usize,
     /// The memory of one proof; `None` if nothing is known to limit it.
     pub proof_memory: Option<Budget>,
     subject: Subject,
@@ -103,6 +105,7 @@ impl Served {
             name: settings.name.clone().unwrap_or_else(|| name_of(dir)),
             verifier: verifier.map_err(tessera::Error::from)?,
             subject: model.subject(),
+            text_bytes: text_bytes(&model),
             proof_memory: budget.map(|Budget(all)| Budget((all - all / SHARE) / devices)),
             model,
             key,
@@ -149,6 +152,20 @@ impl Served {
         quantised.weights = quantised.weights.with_residency(plan.choices.residency);
         quantised
     }
+}
+
+/// How many bytes of a text a token may stand for beside those that it is spelled with.
+const LEFT_OUT: usize = 8;
+
+/// The most bytes of a text that is worth encoding.
+fn text_bytes(model: &Model) -> usize {
+    let Some(tokenizer) = &model.tokenizer else {
+        return usize::MAX;
+    };
+    let ids = 0..u32::try_from(tokenizer.vocab_size()).unwrap_or(u32::MAX);
+    let longest = ids.filter_map(|id| tokenizer.token(id)).map(|token| token.len()).max();
+    let tokens = model.key.config.context.saturating_mul(LEFT_OUT);
+    tokens.saturating_mul(longest.unwrap_or(1))
 }
 
 /// The name of a directory.

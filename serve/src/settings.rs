@@ -77,7 +77,7 @@ impl Default for Limits {
             tokens: 512,
             queue: 256,
             together: 32,
-            requests: 256,
+            requests: 128,
             connections: 1024,
             body: 1 << 20,
             inputs: 64,

@@ -112,8 +112,8 @@ pub const STRIP: usize = 4;
 /// bytes are signed, and both together fit 16 bits. Sums wrap. What is `ahead` bytes behind each tile, and as much behind that, is likely to be next.
 ///
 /// # Panics
-/// If there are not as many sums as tokens, no tiles or more than [`STRIP`], fewer in-blocks than tiles, or tiles of other planes, or
-/// `isa` is not available.
+/// If there are not as many sums as tokens, no tiles or more than [`STRIP`], fewer in-blocks than tiles, or tiles of other planes, if
+/// `isa` is not available, or if the activations are for other instructions.
 pub fn multiply(isa: Isa, tiles: &[&[Plane]], ahead: usize, a: &Activations, first: usize, sums: &mut [LimbSums]) {
     let planes = tiles.first().map_or(0, |tile| tile.len());
     assert!(

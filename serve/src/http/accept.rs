@@ -40,7 +40,13 @@ pub struct Accepted {
 ///
 /// # Errors
 /// If it is refused.
-pub async fn accept(app: &Arc<App>, client: &Client, form: Form, request: TextRequest) -> Result<Accepted, Refusal> {
+pub async fn accept(
+    app: &Arc<App>,
+    turn: Turn,
+    client: &Client,
+    form: Form,
+    request: TextRequest,
+) -> Result<Accepted, Refusal> {
     let served = &app.served;
     app.check_model(&request.model)?;
     if !served.generates() {
@@ -53,8 +59,6 @@ pub async fn accept(app: &Arc<App>, client: &Client, form: Form, request: TextRe
             "the model has no tokenizer, so its answers have no text",
         ));
     }
-    let turn = app.answers.turn();
-    let turn = turn.ok_or_else(|| Refusal::busy("too many requests wait for an answer", 1))?;
     let field = match form {
         Form::Chat => "messages",
         Form::Completion => "prompt",

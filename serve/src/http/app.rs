@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{json, Value};
 use tessera::circuits::statement::Lengths;
 use tessera::prompt::PromptIds;
-use tessera::text::chat::Date;
+use tessera::text::chat::{Date, Json};
 use tessera::verifier::context::Context;
 use tessera::{lengths, Prompt};
 use tokio::sync::Semaphore;
@@ -17,7 +17,7 @@ use crate::keys::{Client, Keys};
 use crate::log::Log;
 use crate::metrics::Metrics;
 use crate::openai::error::Refusal;
-use crate::openai::request::{doubtful, Proving};
+use crate::openai::request::{Doubt, Proving};
 use crate::proofs::queue::{Full, Queue, Reserved};
 use crate::proofs::record::{Kind, Record, State};
 use crate::proofs::store::{Store, StoreError};
@@ -203,36 +203,48 @@ impl App {
 
 fn ids(served: &Served, prompt: Prompt, field: &'static str) -> Result<PromptIds, Refusal> {
     let (key, tokenizer) = (&served.model.key, served.model.tokenizer.as_ref());
+    let bytes = bytes_of(&prompt);
+    if bytes > served.text_bytes {
+        let message = format!("{bytes} bytes of text are more than the context of the model has room for");
+        return Err(Refusal {
+            code: "context_length_exceeded",
+            ..Refusal::field(field, message)
+        });
+    }
+    let doubts = Doubt::of(&prompt);
+    if doubts.len() > DOUBTFUL {
+        let message = format!("more than {DOUBTFUL} names, calls of tools, or lists of parts");
+        return Err(Refusal::field(field, message));
+    }
     let prompt = prompt.dated(Date::now());
     let found = prompt
         .ids(key, tokenizer)
         .map_err(|e| Refusal::field(field, e.to_string()))?;
-    let doubts = doubtful(&prompt);
-    if doubts.len() > DOUBTFUL {
-        let message = format!("more than {DOUBTFUL} messages have names, calls of tools, or lists of parts");
-        return Err(Refusal::field(field, message));
-    }
     for doubt in doubts {
-        let date = Date::now();
-        let same = |other: &Prompt| {
-            let other = other.clone().dated(found.dated.unwrap_or(date)).ids(key, tokenizer);
-            other.is_ok_and(|other| other.ids == found.ids)
-        };
-        if doubt.without.iter().any(same) != doubt.same {
-            let message = match doubt.same {
-                true => format!(
-                    "{}: the chat template of the model takes no list of parts: give a text",
-                    doubt.param
-                ),
-                false => format!(
-                    "{}: the chat template of the model does not use it: leave it out",
-                    doubt.param
-                ),
+        let same = |other: &Prompt| other.ids(key, tokenizer).is_ok_and(|other| other.ids == found.ids);
+        if doubt.without(&prompt).iter().any(same) != doubt.is_form() {
+            let param = doubt.param();
+            let message = match doubt.is_form() {
+                true => format!("{param}: the chat template of the model takes no list of parts: give a text"),
+                false => format!("{param}: the chat template of the model does not use it: leave it out"),
             };
-            return Err(Refusal::unsupported(&doubt.param, message));
+            return Err(Refusal::unsupported(&param, message));
         }
     }
     Ok(found)
+}
+
+/// Bytes of the texts of a prompt.
+fn bytes_of(prompt: &Prompt) -> usize {
+    let of = |message: &Json| match message.field("content") {
+        Some(Json::Text(text)) => text.len(),
+        _ => 0,
+    };
+    match prompt {
+        Prompt::Text(text) => text.len(),
+        Prompt::Chat { conversation, .. } => conversation.messages.iter().map(of).sum(),
+        _ => 0,
+    }
 }
 
 /// Seconds that a proof takes, if there is one.

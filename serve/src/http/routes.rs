@@ -13,6 +13,7 @@ use tessera::text::chat::Json;
 use super::app::App;
 use super::body::{self, Sent};
 use super::{proof, text, vectors};
+use crate::answers::Turn;
 use crate::id::Id;
 use crate::keys::Client;
 use crate::metrics::Gauge;
@@ -166,16 +167,16 @@ async fn answer(
     let method = request.method().clone();
     match (route, method) {
         (Route::Chat, Method::POST) => {
-            let request = TextRequest::chat(&json_of(app, request).await?)?;
-            text::answer(app, &client, Form::Chat, request).await
+            let (turn, request) = receive(app, request, TextRequest::chat).await?;
+            text::answer(app, turn, &client, Form::Chat, request).await
         }
         (Route::Completions, Method::POST) => {
-            let request = TextRequest::completion(&json_of(app, request).await?)?;
-            text::answer(app, &client, Form::Completion, request).await
+            let (turn, request) = receive(app, request, TextRequest::completion).await?;
+            text::answer(app, turn, &client, Form::Completion, request).await
         }
         (Route::Embeddings, Method::POST) => {
-            let request = EmbeddingRequest::read(&json_of(app, request).await?)?;
-            vectors::answer(app, &client, request).await
+            let (turn, request) = receive(app, request, EmbeddingRequest::read).await?;
+            vectors::answer(app, turn, &client, request).await
         }
         (Route::Proof(id), Method::GET) => proof::state(app, &client, id).await,
         (Route::Proof(id), Method::DELETE) => proof::delete(app, &client, id).await,
@@ -194,17 +195,24 @@ async fn answer(
     }
 }
 
-/// The body of a request as JSON.
-async fn json_of(app: &Arc<App>, request: Request<Incoming>) -> Result<Json, Refusal> {
+/// Receives the body of a request and reads it. Whoever has sent it has a turn from now on: JSON takes more memory when it is read than
+/// as it is sent, and there are fewer turns than connections.
+async fn receive<T: Send + 'static>(
+    app: &Arc<App>,
+    request: Request<Incoming>,
+    read: fn(&Json) -> Result<T, Refusal>,
+) -> Result<(Turn, T), Refusal> {
     if app.is_stopping() {
         return Err(Refusal::stopping());
     }
     let limits = &app.settings.limits;
     let bytes = body::read(request.into_body(), limits.body, limits.receive).await?;
-    let json = parse(&bytes)?;
+    let turn = app.answers.turn();
+    let turn = turn.ok_or_else(|| Refusal::busy("too many requests wait for an answer", 1))?;
     app.log
         .with_texts("request body", || json!({"body": String::from_utf8_lossy(&bytes)}));
-    Ok(json)
+    let request = app.beside(move || parse(&bytes).and_then(|json| read(&json))).await??;
+    Ok((turn, request))
 }
 
 fn model(app: &App, write: fn(&str, &str, u64) -> serde_json::Value) -> serde_json::Value {

@@ -8,7 +8,7 @@ use super::accept::{accept, Accepted, Ended};
 use super::app::{App, Wanted};
 use super::body::{self, Sent};
 use super::stream;
-use crate::answers::{Event, ENDED};
+use crate::answers::{Event, Turn, ENDED};
 use crate::keys::Client;
 use crate::openai::answer::Form;
 use crate::openai::error::Refusal;
@@ -21,11 +21,12 @@ use crate::proofs::record::Record;
 /// If it is refused.
 pub async fn answer(
     app: &Arc<App>,
+    turn: Turn,
     client: &Client,
     form: Form,
     request: TextRequest,
 ) -> Result<Response<Sent>, Refusal> {
-    let accepted = accept(app, client, form, request).await?;
+    let accepted = accept(app, turn, client, form, request).await?;
     match accepted.streaming.stream {
         true => stream::answer(app, accepted).await,
         false => whole(app, accepted).await,

@@ -10,6 +10,7 @@ use tessera_verdict::vector::Vector;
 
 use super::app::App;
 use super::body::{self, Sent};
+use crate::answers::Turn;
 use crate::keys::Client;
 use crate::openai::answer;
 use crate::openai::error::Refusal;
@@ -20,7 +21,12 @@ use crate::proofs::record::{Kind, Record};
 ///
 /// # Errors
 /// If it is refused.
-pub async fn answer(app: &Arc<App>, client: &Client, request: EmbeddingRequest) -> Result<Response<Sent>, Refusal> {
+pub async fn answer(
+    app: &Arc<App>,
+    turn: Turn,
+    client: &Client,
+    request: EmbeddingRequest,
+) -> Result<Response<Sent>, Refusal> {
     let (served, most) = (&app.served, app.settings.limits.inputs);
     let key = &served.model.key;
     app.check_model(&request.model)?;
@@ -37,8 +43,6 @@ pub async fn answer(app: &Arc<App>, client: &Client, request: EmbeddingRequest) 
         let message = format!("the vectors have {own} dimensions, and are not cut to {dimensions}");
         return Err(Refusal::unsupported("dimensions", message));
     }
-    let turn = app.answers.turn();
-    let turn = turn.ok_or_else(|| Refusal::busy("too many requests wait for an answer", 1))?;
     let mut prompts = Vec::new();
     for input in request.inputs {
         let prompt = app.ids(input, "input").await?;

@@ -324,56 +324,66 @@ fn part_text(part: &Json) -> Option<&str> {
     }
 }
 
-/// Something in a chat that a template need not use, and the chat as it would be without it.
-pub struct Doubtful {
-    /// The field.
-    pub param: String,
-    /// The chats without it. If the prompt is that of one of them where `same`, or of the only one where not, it is as it should be.
-    pub without: Vec<Prompt>,
-    /// Whether the prompt should be the same without it.
-    pub same: bool,
+/// Something in a chat that a template may leave out without saying so, or write in a form that nobody expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doubt {
+    /// The tools.
+    Tools,
+    /// A field of a message: its number, and the name of the field.
+    Field(usize, &'static str),
+    /// The content of a message as a list of parts.
+    Parts(usize),
 }
 
-/// What a template may leave out without saying so, or write in a form that nobody expects: tools, names, and lists of parts.
-pub fn doubtful(prompt: &Prompt) -> Vec<Doubtful> {
-    let Prompt::Chat { conversation, template } = prompt else {
-        return Vec::new();
-    };
-    let with = |change: &dyn Fn(&mut Conversation)| {
-        let mut conversation = conversation.clone();
-        change(&mut conversation);
-        let template = template.clone();
-        Prompt::Chat { conversation, template }
-    };
-    let mut list = Vec::new();
-    if conversation.tools.is_some() {
-        list.push(Doubtful {
-            param: "tools".to_owned(),
-            without: vec![with(&|own| own.tools = None)],
-            same: false,
-        });
-    }
-    for (at, message) in conversation.messages.iter().enumerate() {
-        for name in ["name", "tool_calls", "tool_call_id"] {
-            if message.field(name).is_some_and(|value| *value != Json::Null) {
-                list.push(Doubtful {
-                    param: format!("messages[{at}].{name}"),
-                    without: vec![with(&|own| remove(&mut own.messages[at], name))],
-                    same: false,
-                });
+/// Fields of messages that are in doubt.
+const DOUBTFUL: [&str; 3] = ["name", "tool_calls", "tool_call_id"];
+
+impl Doubt {
+    /// What is in doubt of a prompt.
+    pub fn of(prompt: &Prompt) -> Vec<Self> {
+        let Prompt::Chat { conversation, .. } = prompt else {
+            return Vec::new();
+        };
+        let mut list: Vec<Self> = conversation.tools.iter().map(|_| Self::Tools).collect();
+        for (at, message) in conversation.messages.iter().enumerate() {
+            let there = |name: &&str| message.field(name).is_some_and(|value| *value != Json::Null);
+            list.extend(DOUBTFUL.into_iter().filter(there).map(|name| Self::Field(at, name)));
+            if let Some(Json::List(_)) = message.field("content") {
+                list.push(Self::Parts(at));
             }
         }
-        if let Some(Json::List(parts)) = message.field("content") {
-            let texts: Vec<&str> = parts.iter().filter_map(part_text).collect();
-            let joined = |by: &str| with(&|own| set(&mut own.messages[at], "content", Json::Text(texts.join(by))));
-            list.push(Doubtful {
-                param: format!("messages[{at}].content"),
-                without: vec![joined(""), joined("\n")],
-                same: true,
-            });
+        list
+    }
+
+    /// The field, as a request has it.
+    pub fn param(self) -> String {
+        match self {
+            Self::Tools => "tools".to_owned(),
+            Self::Field(at, name) => format!("messages[{at}].{name}"),
+            Self::Parts(at) => format!("messages[{at}].content"),
         }
     }
-    list
+
+    /// Whether the prompt should be the same without it: lists of parts say nothing that a text does not say.
+    pub const fn is_form(self) -> bool {
+        matches!(self, Self::Parts(_))
+    }
+
+    /// The prompts without it. A template puts the texts of parts together in one of two ways.
+    pub fn without(self, prompt: &Prompt) -> Vec<Prompt> {
+        let with = |change: &dyn Fn(&mut Conversation)| {
+            let mut prompt = prompt.clone();
+            if let Prompt::Chat { conversation, .. } = &mut prompt {
+                change(conversation);
+            }
+            prompt
+        };
+        match self {
+            Self::Tools => vec![with(&|own| own.tools = None)],
+            Self::Field(at, name) => vec![with(&|own| remove(&mut own.messages[at], name))],
+            Self::Parts(at) => ["", "\n"].map(|by| with(&|own| join(&mut own.messages[at], by))).into(),
+        }
+    }
 }
 
 fn remove(message: &mut Json, name: &str) {
@@ -386,10 +396,14 @@ fn remove(message: &mut Json, name: &str) {
     }
 }
 
-fn set(message: &mut Json, name: &str, value: Json) {
+/// Puts the texts of the parts of a message together.
+fn join(message: &mut Json, by: &str) {
     if let Json::Map(fields) = message {
-        if let Some(own) = fields.iter_mut().find(|(own, _)| own == name) {
-            own.1 = value;
+        for (_, value) in fields.iter_mut().filter(|(name, _)| name == "content") {
+            if let Json::List(parts) = value {
+                let texts: Vec<&str> = parts.iter().filter_map(part_text).collect();
+                *value = Json::Text(texts.join(by));
+            }
         }
     }
 }
@@ -421,7 +435,7 @@ mod tests {
             (Some(5), true, Some(true))
         );
         assert_eq!(read.proving.priority, -2);
-        assert!(doubtful(&read.prompt).is_empty());
+        assert!(Doubt::of(&read.prompt).is_empty());
     }
 
     #[test]
@@ -477,15 +491,27 @@ mod tests {
                 "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]}"#,
         )
         .unwrap();
-        let names: Vec<(String, bool)> = doubtful(&read.prompt)
-            .into_iter()
-            .map(|own| (own.param, own.same))
-            .collect();
+        let doubts = Doubt::of(&read.prompt);
+        let names: Vec<(String, bool)> = doubts.iter().map(|own| (own.param(), own.is_form())).collect();
         let expected = [
             ("tools", false),
             ("messages[0].name", false),
             ("messages[0].content", true),
         ];
         assert_eq!(names, expected.map(|(name, same)| (name.to_owned(), same)));
+        let without = doubts[2].without(&read.prompt);
+        let [Prompt::Chat { conversation, .. }, _] = &without[..] else {
+            panic!()
+        };
+        assert_eq!(
+            conversation.messages[0].field("content"),
+            Some(&Json::Text("ab".to_owned()))
+        );
+        let without = doubts[1].without(&without[1]);
+        let Prompt::Chat { conversation, .. } = &without[0] else {
+            panic!()
+        };
+        let plain = Json::parse(r#"{"role": "user", "content": "a\nb"}"#).unwrap();
+        assert_eq!(conversation.messages[0], plain);
     }
 }

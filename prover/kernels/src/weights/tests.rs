@@ -200,7 +200,7 @@ fn products_are_exact() {
                 })
                 .collect();
             let place = |x: usize| x / 63 * 64 + x % 63 + 1;
-            let activations = Activations::new(&a, inputs, in_blocks, place);
+            let activations = |isa| Activations::new(isa, &a, inputs, in_blocks, place);
             for planes in [1, 2] {
                 let mut data = blocks(number * planes * PLANE_BLOCKS, fill, &mut rng);
                 if planes == 2 {
@@ -214,7 +214,14 @@ fn products_are_exact() {
                 let start = vec![[[i32::MAX - 5; SIMD_LANES], [7; SIMD_LANES]]; tokens];
                 let mut expected = start.clone();
                 let ahead = planes * size_of::<Plane>();
-                multiply(Isa::Scalar, &tiles, ahead, &activations, first, &mut expected);
+                multiply(
+                    Isa::Scalar,
+                    &tiles,
+                    ahead,
+                    &activations(Isa::Scalar),
+                    first,
+                    &mut expected,
+                );
                 for (t, y) in [(0, 0), (tokens - 1, 63), (tokens / 2, 17)] {
                     for (limb, of) in [|v: i16| i64::from(v >> 8), |v: i16| i64::from(v & 255)]
                         .iter()
@@ -233,7 +240,7 @@ fn products_are_exact() {
                 }
                 for isa in fast() {
                     let mut sums = start.clone();
-                    multiply(isa, &tiles, ahead, &activations, first, &mut sums);
+                    multiply(isa, &tiles, ahead, &activations(isa), first, &mut sums);
                     assert!(
                         sums == expected,
                         "{isa:?}, {tokens} tokens, fill {fill}, {planes} planes"

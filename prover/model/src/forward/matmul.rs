@@ -1,6 +1,6 @@
 //! Weight matmuls of the forward pass.
 
-use std::iter::{self, repeat};
+use std::iter;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -66,7 +66,7 @@ pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
 pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut WeightPass<'_>) -> Acc {
     let kind = id.kind();
     let (m, config, isa) = (model.matmul(id), &model.config, Isa::best());
-    let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
+    let a = Activations::new(isa, a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
     let rows = a.tokens();
     let size = tile_bytes(model.params.format);
     // [out-block][row]
@@ -100,11 +100,24 @@ pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut
     let of_row = |(row, (hi, lo))| split(hi, PIECE).zip(split(lo, PIECE)).map(move |limbs| (row, limbs));
     let pieces: Vec<_> = by_row.enumerate().flat_map(of_row).collect();
     pieces.into_par_iter().for_each(|(row, ((start, hi), (_, lo)))| {
-        let bias = bias.iter().skip(start).copied().chain(repeat((0, 0)));
-        for ((place, (hi, lo)), bias) in places[start..].iter().zip(hi.iter_mut().zip(lo)).zip(bias) {
-            let [high, low] = &sums[place / SIMD_LANES * rows + row];
-            *hi = high[place % SIMD_LANES] + bias.0;
-            *lo = low[place % SIMD_LANES] + bias.1;
+        if start.is_multiple_of(SIMD_LANES) && places[start..][..hi.len()].iter().copied().eq(start..start + hi.len()) {
+            // Nothing stands between the outputs: whole blocks are copied.
+            let blocks = hi.chunks_mut(SIMD_LANES).zip(lo.chunks_mut(SIMD_LANES));
+            for (block, (hi, lo)) in (start / SIMD_LANES..).zip(blocks) {
+                let [high, low] = &sums[block * rows + row];
+                hi.copy_from_slice(&high[..hi.len()]);
+                lo.copy_from_slice(&low[..lo.len()]);
+            }
+        } else {
+            for (place, (hi, lo)) in places[start..].iter().zip(hi.iter_mut().zip(&mut *lo)) {
+                let [high, low] = &sums[place / SIMD_LANES * rows + row];
+                *hi = high[place % SIMD_LANES];
+                *lo = low[place % SIMD_LANES];
+            }
+        }
+        for ((hi, lo), bias) in hi.iter_mut().zip(lo).zip(bias.iter().skip(start)) {
+            *hi += bias.0;
+            *lo += bias.1;
         }
     });
     Acc { hi, lo }

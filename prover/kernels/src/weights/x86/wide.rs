@@ -2,21 +2,19 @@
 
 use std::arch::x86_64::*;
 
+use super::super::layout::{Paired, PAIRS};
 use super::super::{Activations, LimbSums, Plane, BLOCK, PLANE_BLOCKS, SIMD_LANES, TERMS};
 
 /// Outputs of a vector.
 const OUTPUTS: usize = 8;
-/// Pairs of inputs.
-const PAIRS: usize = SIMD_LANES / 2;
-/// Vectors of outputs whose sums stay in registers, for two tokens.
+/// Tokens whose sums stay in registers.
+const TOKENS: usize = 3;
+/// Vectors of outputs for which they do.
 const GROUPS: usize = 2;
 
 /// The weights of a tile: of every pair of inputs, and every eight outputs, the two weights of each output side by side.
 #[repr(align(64))]
 struct Wide([[[i16; 2 * OUTPUTS]; SIMD_LANES / OUTPUTS]; PAIRS]);
-
-/// Activations of a token, `[limb][pair]`: two inputs side by side.
-type Pairs = [[i32; PAIRS]; 2];
 
 /// As [`super::super::multiply`].
 #[target_feature(enable = "avx2")]
@@ -24,26 +22,15 @@ pub(super) fn multiply(tiles: &[&[Plane]], ahead: usize, a: &Activations, first:
     let mut wide = Wide([[[0; 2 * OUTPUTS]; SIMD_LANES / OUTPUTS]; PAIRS]);
     for (b, tile) in tiles.iter().enumerate() {
         widen(tile, ahead, &mut wide);
-        let at = (first + b) * a.tokens;
-        let (two, one) = sums.as_chunks_mut::<2>();
-        for (i, sums) in two.iter_mut().enumerate() {
-            let pairs = [at + 2 * i, at + 2 * i + 1].map(|row| pairs(a, row));
-            add_products(&wide, &pairs, sums);
+        let pairs = &a.pairs[(first + b) * a.tokens..][..a.tokens];
+        let ((most, rest), (pairs, last)) = (sums.as_chunks_mut::<TOKENS>(), pairs.as_chunks::<TOKENS>());
+        for (sums, pairs) in most.iter_mut().zip(pairs) {
+            add_products(&wide, pairs, sums);
         }
-        if let [sums] = one {
-            let pairs = [pairs(a, at + a.tokens - 1)];
-            add_products(&wide, &pairs, std::array::from_mut(sums));
+        for (sums, pairs) in rest.iter_mut().zip(last) {
+            add_products(&wide, std::array::from_ref(pairs), std::array::from_mut(sums));
         }
     }
-}
-
-fn pairs(a: &Activations, row: usize) -> Pairs {
-    let pair = |a: i16, b: i16| i32::from(a) & 0xffff | i32::from(b) << 16;
-    let (hi, lo) = (&a.hi[row], &a.lo[row]);
-    [
-        std::array::from_fn(|p| pair(i16::from(hi[2 * p] as i8), i16::from(hi[2 * p + 1] as i8))),
-        std::array::from_fn(|p| pair(i16::from(lo[2 * p]), i16::from(lo[2 * p + 1]))),
-    ]
 }
 
 /// Widens the weights of a tile of one plane, or of two of which the first has the low bytes. Both are signed.
@@ -56,43 +43,48 @@ fn widen(tile: &[Plane], ahead: usize, wide: &mut Wide) {
     for group in 0..PLANE_BLOCKS / 2 {
         // Eight inputs of four outputs at a time.
         for x in (0..SIMD_LANES).step_by(8) {
-            let halves = [2 * group, 2 * group + 1].map(|block| {
-                let at = block * BLOCK + TERMS * x;
-                let low = load(&tile[0], at);
-                // What a signed low byte takes from the high one.
-                let sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), low);
-                let high = match tile.get(1) {
-                    Some(plane) => _mm256_add_epi8(load(plane, at), sign),
-                    None => sign,
-                };
-                for plane in tile {
-                    // Hints may have any address.
-                    let next = plane.as_ptr().wrapping_add(at + ahead);
-                    _mm_prefetch::<_MM_HINT_T0>(next.cast());
-                }
-                [_mm256_unpacklo_epi8(low, high), _mm256_unpackhi_epi8(low, high)]
-                    .map(|v| _mm256_shuffle_epi8(v, order))
-            });
-            let pair = x / 2;
-            for half in 0..2 {
-                let (a, b) = (halves[0][half], halves[1][half]);
-                store(_mm256_permute2x128_si256::<0x20>(a, b), &mut wide.0[pair + half][group]);
-                store(
-                    _mm256_permute2x128_si256::<0x31>(a, b),
-                    &mut wide.0[pair + 2 + half][group],
-                );
+            let at = 2 * group * BLOCK + TERMS * x;
+            let [a, b] = words(tile, at, order);
+            let [c, d] = words(tile, at + BLOCK, order);
+            for plane in tile {
+                // Hints may have any address.
+                let next = plane.as_ptr().wrapping_add(at + ahead);
+                _mm_prefetch::<_MM_HINT_T0>(next.cast());
+                _mm_prefetch::<_MM_HINT_T0>(next.wrapping_add(BLOCK).cast());
             }
+            let pair = x / 2;
+            store(_mm256_permute2x128_si256::<0x20>(a, c), &mut wide.0[pair][group]);
+            store(_mm256_permute2x128_si256::<0x20>(b, d), &mut wide.0[pair + 1][group]);
+            store(_mm256_permute2x128_si256::<0x31>(a, c), &mut wide.0[pair + 2][group]);
+            store(_mm256_permute2x128_si256::<0x31>(b, d), &mut wide.0[pair + 3][group]);
         }
     }
 }
 
+/// Eight inputs of the four outputs of a block, from byte `at` on, as words: pairs of inputs 0 and 2 first, then 1 and 3.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn words(tile: &[Plane], at: usize, order: __m256i) -> [__m256i; 2] {
+    let low = load(&tile[0], at);
+    // What a signed low byte takes from the high one.
+    let sign = _mm256_cmpgt_epi8(_mm256_setzero_si256(), low);
+    let high = match tile.get(1) {
+        Some(plane) => _mm256_add_epi8(load(plane, at), sign),
+        None => sign,
+    };
+    [
+        _mm256_shuffle_epi8(_mm256_unpacklo_epi8(low, high), order),
+        _mm256_shuffle_epi8(_mm256_unpackhi_epi8(low, high), order),
+    ]
+}
+
 /// Adds the products of a tile and some tokens. Sums wrap; those of two products do not.
 #[target_feature(enable = "avx2")]
-fn add_products<const T: usize>(wide: &Wide, pairs: &[Pairs; T], sums: &mut [LimbSums; T]) {
+fn add_products<const T: usize>(wide: &Wide, pairs: &[Paired; T], sums: &mut [LimbSums; T]) {
     for group in (0..SIMD_LANES / OUTPUTS).step_by(GROUPS) {
         let mut acc = [[[_mm256_setzero_si256(); GROUPS]; 2]; T];
         for (p, weights) in wide.0.iter().enumerate() {
-            let weights: [__m256i; GROUPS] = std::array::from_fn(|g| load_words(&weights[group + g]));
+            let weights = [load_words(&weights[group]), load_words(&weights[group + 1])];
             for (acc, pairs) in acc.iter_mut().zip(pairs) {
                 for (acc, pairs) in acc.iter_mut().zip(pairs) {
                     let two = _mm256_set1_epi32(pairs[p]);
@@ -114,6 +106,7 @@ fn add_products<const T: usize>(wide: &Wide, pairs: &[Pairs; T], sums: &mut [Lim
 }
 
 #[target_feature(enable = "avx2")]
+#[inline]
 fn load(plane: &Plane, at: usize) -> __m256i {
     let bytes: &[u8; 32] = plane[at..].first_chunk().expect("a vector of the plane");
     // SAFETY: the bytes are those of a vector.
@@ -121,18 +114,21 @@ fn load(plane: &Plane, at: usize) -> __m256i {
 }
 
 #[target_feature(enable = "avx2")]
+#[inline]
 fn load_words(words: &[i16; 16]) -> __m256i {
     // SAFETY: the words are those of a vector.
     unsafe { _mm256_loadu_si256(words.as_ptr().cast()) }
 }
 
 #[target_feature(enable = "avx2")]
+#[inline]
 fn store(v: __m256i, words: &mut [i16; 16]) {
     // SAFETY: the words are those of a vector.
     unsafe { _mm256_storeu_si256(words.as_mut_ptr().cast(), v) }
 }
 
 #[target_feature(enable = "avx2")]
+#[inline]
 fn add_to(sums: &mut [i32; OUTPUTS], v: __m256i) {
     // SAFETY: the sums are those of a vector.
     unsafe {
