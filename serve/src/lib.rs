@@ -98,7 +98,7 @@ pub fn serve(settings: Settings) -> Result<Left, ServeError> {
         store: Arc::clone(&store),
         metrics: Arc::clone(&metrics),
         log,
-        cores: Semaphore::new(cores.max(2) * 2),
+        cores: Semaphore::new(cores),
         started: log::now(),
         stopping: AtomicBool::new(false),
         settings,

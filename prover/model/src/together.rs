@@ -3,6 +3,9 @@
 //! A step is one pass over the weights. It takes the next row of every text that generates, and rows of prompts as far as there is room
 //! for them, so that a long prompt does not hold up the others. The ids of a text are those that [`generate`](crate::generate::generate)
 //! gives it alone: a row sees nothing of other texts, and all arithmetic is exact.
+//!
+//! A text that begins like one that is there already, for example with the same system message, takes its first rows from that one: rows
+//! depend on nothing but the ids up to them.
 
 use tessera_circuits::semantics::arg_max;
 
@@ -26,11 +29,18 @@ pub struct Token {
 struct Running {
     text: TextId,
     options: GenerateOptions,
-    /// Ids that have not passed through the model: of the prompt, or the last generated one.
-    waiting: Vec<u32>,
+    /// The prompt, and generated ids.
+    ids: Vec<u32>,
+    /// How many of them have passed through the model.
+    passed: usize,
     /// Generated ids.
     tokens: usize,
+    /// A text that begins in the same way, and with how many ids: they are taken from it once they have passed.
+    same: Option<(TextId, usize)>,
 }
+
+/// Ids in which two texts must begin alike, so that copying is worth waiting for.
+const ALIKE: usize = 8;
 
 /// Texts that are generated together.
 pub struct Together<'m> {
@@ -61,12 +71,19 @@ impl<'m> Together<'m> {
             let id = prompt[position];
             return Err(ForwardError::UnknownToken { id, position, vocab }.into());
         }
+        // The last row of a prompt passes itself, because its logits are wanted.
+        let before_last = &prompt[..prompt.len() - 1];
+        let alike = |own: &Running| own.ids.iter().zip(before_last).take_while(|(a, b)| a == b).count();
+        let same = self.running.iter().map(|own| (own.text, alike(own)));
+        let same = same.max_by_key(|(_, ids)| *ids).filter(|(_, ids)| *ids >= ALIKE);
         let text = self.texts.add();
         self.running.push(Running {
             text,
             options,
-            waiting: prompt.to_vec(),
+            ids: prompt.to_vec(),
+            passed: 0,
             tokens: 0,
+            same,
         });
         Ok(text)
     }
@@ -76,6 +93,14 @@ impl<'m> Together<'m> {
         if let Some(at) = self.running.iter().position(|own| own.text == text) {
             self.running.remove(at);
             self.texts.remove(text);
+            // Whoever waited for its rows has to pass all of them, as the number may soon be that of another text.
+            for own in self
+                .running
+                .iter_mut()
+                .filter(|own| own.same.is_some_and(|(of, _)| of == text))
+            {
+                own.same = None;
+            }
         }
     }
 
@@ -100,13 +125,16 @@ impl<'m> Together<'m> {
     /// # Errors
     /// If the device has failed: then no text can go on.
     pub fn step(&mut self, rows: usize) -> Result<Vec<Token>, ForwardError> {
+        self.copy_rows();
         let decoding = self.running.iter().filter(|own| own.tokens > 0).count();
         let mut room = rows.saturating_sub(decoding).max(usize::from(decoding == 0));
         let mut blocks = Vec::with_capacity(self.running.len());
         for own in &self.running {
-            let taken = match own.tokens {
-                0 => own.waiting.len().min(room),
-                _ => own.waiting.len(),
+            let waiting = &own.ids[own.passed..];
+            let taken = match (own.tokens, own.same) {
+                (0, Some(_)) => 0,
+                (0, None) => waiting.len().min(room),
+                _ => waiting.len(),
             };
             if own.tokens == 0 {
                 room -= taken;
@@ -114,8 +142,8 @@ impl<'m> Together<'m> {
             if taken > 0 {
                 blocks.push(Block {
                     text: own.text,
-                    ids: &own.waiting[..taken],
-                    logits: taken == own.waiting.len(),
+                    ids: &waiting[..taken],
+                    logits: taken == waiting.len(),
                 });
             }
         }
@@ -127,14 +155,14 @@ impl<'m> Together<'m> {
             let Some((_, rows)) = passed.next_if(|(text, _)| *text == own.text) else {
                 continue;
             };
-            own.waiting.drain(..rows);
-            if !own.waiting.is_empty() {
+            own.passed += rows;
+            if own.passed < own.ids.len() {
                 continue;
             }
             let Some(logits) = logits.next() else { continue };
             let id = arg_max(&logits) as u32;
             own.tokens += 1;
-            own.waiting.push(id);
+            own.ids.push(id);
             tokens.push(Token {
                 text: own.text,
                 id,
@@ -145,6 +173,21 @@ impl<'m> Together<'m> {
             self.remove(token.text);
         }
         Ok(tokens)
+    }
+
+    /// Gives texts the rows that they have in common with another one, where that one has them by now.
+    fn copy_rows(&mut self) {
+        for at in 0..self.running.len() {
+            let Some((from, rows)) = self.running[at].same else {
+                continue;
+            };
+            let other = self.running.iter().find(|own| own.text == from);
+            if other.is_some_and(|other| other.passed >= rows) {
+                let own = &mut self.running[at];
+                self.texts.begin_as(own.text, from, &own.ids[..rows]);
+                (own.passed, own.same) = (rows, None);
+            }
+        }
     }
 }
 
@@ -189,11 +232,15 @@ mod tests {
             let mut model = random_model(odd_config(), format, seed);
             let mut requests = Vec::new();
             for i in 0..1 + random.below(6) {
-                let length = 1 + random.below(9) as usize;
+                let length = 1 + random.below(7) as usize;
                 let mut prompt = random_ids(&model.config, length, seed ^ i);
+                if random.below(2) == 0 {
+                    // Texts that begin alike share rows.
+                    prompt = [random_ids(&model.config, 8 + random.below(3) as usize, seed), prompt].concat();
+                }
                 if random.below(3) == 0 {
                     // Rows that repeat the first token have units of their own.
-                    prompt = vec![prompt[0]; length];
+                    prompt = vec![prompt[0]; (prompt.len() + 6).min(18)];
                 }
                 let options = GenerateOptions {
                     tokens: 1 + random.below(8) as usize,

@@ -168,7 +168,7 @@ impl Ended {
 /// If it cannot be stored.
 pub async fn release(app: &Arc<App>, id: Id, output: Option<Vec<u32>>) -> Result<(), Refusal> {
     let own = Arc::clone(app);
-    let changed = app.beside(move || {
+    let changed = app.briefly(move || {
         let changed = own.store.change(id, |record| {
             let answering = record.state == State::Answering;
             if answering {

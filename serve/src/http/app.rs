@@ -62,13 +62,21 @@ pub struct Wanted {
 }
 
 impl App {
-    /// Runs something that takes a core, or waits for the disk, beside the threads that answer.
+    /// Runs something that takes a core for a while, beside the threads that answer; there are as many such tasks at a time as cores.
     ///
     /// # Errors
     /// If it panics, which is a defect.
     pub async fn beside<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
-        let ended = |_| Refusal::failed("internal error, please report it");
         let _permit = self.cores.acquire().await.map_err(|_| Refusal::stopping())?;
+        self.briefly(work).await
+    }
+
+    /// Runs something short that waits for the disk or a thread, beside the threads that answer. It waits for no long task.
+    ///
+    /// # Errors
+    /// If it panics, which is a defect.
+    pub async fn briefly<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refusal> {
+        let ended = |_| Refusal::failed("internal error, please report it");
         tokio::task::spawn_blocking(work).await.map_err(ended)
     }
 
@@ -158,7 +166,7 @@ impl App {
     pub async fn insert(self: &Arc<Self>, mut record: Record) -> Result<(Id, Record), Refusal> {
         let id = Id::random().map_err(|e| Refusal::failed(e.to_string()))?;
         let app = Arc::clone(self);
-        let inserted = self.beside(move || app.store.insert(id, &mut record).map(|()| record));
+        let inserted = self.briefly(move || app.store.insert(id, &mut record).map(|()| record));
         let record = inserted.await?.map_err(|error| self.broken(&error))?;
         Ok((id, record))
     }

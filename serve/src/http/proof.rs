@@ -100,7 +100,7 @@ async fn finished(app: &Arc<App>, client: &Client, id: Id) -> Result<Vec<u8>, Re
         }
     }
     let path = app.store.proof_path(id);
-    let read = app.beside(move || files::read(&path)).await?;
+    let read = app.briefly(move || files::read(&path)).await?;
     read.map_err(|error| {
         app.log
             .event("proof", json!({"id": id.to_string(), "error": error.to_string()}));
@@ -156,7 +156,7 @@ pub async fn report(app: &Arc<App>, client: &Client, id: Id) -> Result<Response<
 pub async fn delete(app: &Arc<App>, client: &Client, id: Id) -> Result<Response<Sent>, Refusal> {
     own(app, client, id).await?;
     let shared = Arc::clone(app);
-    let forgotten = app.beside(move || {
+    let forgotten = app.briefly(move || {
         let forgotten = shared.store.forget(id);
         shared.queue.remove(id);
         forgotten

@@ -85,7 +85,7 @@ async fn pump(
 ) -> Result<Option<Ended>, Refusal> {
     let failed = |e: tessera::text::tokenizer::TokenizerError| Refusal::failed(e.to_string());
     let (own, prompt) = (Arc::clone(app), accepted.prompt.ids.clone());
-    let streamed = app.beside(move || {
+    let streamed = app.briefly(move || {
         let tokenizer = own.served.model.tokenizer.as_ref();
         tokenizer.map(|tokenizer| Streamed::new(tokenizer, &prompt))
     });
@@ -102,7 +102,7 @@ async fn pump(
             Some(Event::Failed(error)) => return Err(Refusal::failed(error)),
             None => return Err(Refusal::failed(ENDED)),
         };
-        let work = app.beside(move || {
+        let work = app.briefly(move || {
             let text = streamed.push(id);
             let text = match last {
                 true => text.and_then(|text| Ok(text + &streamed.finish()?)),

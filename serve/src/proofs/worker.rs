@@ -121,7 +121,16 @@ impl Workshop {
                     .event("proof", json!({"id": id.to_string(), "seconds": seconds}));
                 self.sweep();
             }
-            Ok(false) | Err(Unproved::Cancelled) => self.queue.end(id, None),
+            Ok(false) => self.queue.end(id, None),
+            Err(Unproved::Cancelled) => {
+                // What is there of a proof that was deleted is of no use; of all others it is.
+                let deleted = matches!(self.store.get(id), Ok(Some(record)) if record.state == State::Gone);
+                if let (true, Err(error)) = (deleted, self.store.remove_files(id)) {
+                    self.log
+                        .event("store", json!({"id": id.to_string(), "error": error.to_string()}));
+                }
+                self.queue.end(id, None);
+            }
             Err(Unproved::Later(error)) => {
                 self.log
                     .event("proof delayed", json!({"id": id.to_string(), "error": error}));

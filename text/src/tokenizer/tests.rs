@@ -371,7 +371,9 @@ fn pieces_of_an_output_are_whole_characters_and_make_its_text() {
     let tokenizer = bundled();
     let mut state = 9u64;
     let mut random = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % below
     };
     let mut outputs: Vec<Vec<u32>> = vec![tokenizer.encode("A café for 🐈 and 日本 — naïve").unwrap()];
@@ -391,5 +393,11 @@ fn pieces_of_an_output_are_whole_characters_and_make_its_text() {
     let cat = tokenizer.encode("🐈").unwrap();
     let mut streamed = Streamed::new(&tokenizer, &[1]).unwrap();
     let pieces: Vec<String> = cat.iter().map(|id| streamed.push(*id).unwrap()).collect();
-    assert!(cat.len() > 2 && pieces[..pieces.len() - 1].iter().all(|piece| !piece.contains('\u{fffd}')), "{pieces:?}");
+    assert!(
+        cat.len() > 2
+            && pieces[..pieces.len() - 1]
+                .iter()
+                .all(|piece| !piece.contains('\u{fffd}')),
+        "{pieces:?}"
+    );
 }

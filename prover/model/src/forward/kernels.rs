@@ -245,6 +245,20 @@ pub(super) struct HeadCache {
     pub values: Limbs,
 }
 
+impl HeadCache {
+    /// The first values of keys and values.
+    pub fn first(&self, n: usize) -> Self {
+        let of = |limbs: &Limbs| Limbs {
+            hi: limbs.hi[..n].to_vec(),
+            lo: limbs.lo[..n].to_vec(),
+        };
+        Self {
+            keys: of(&self.keys),
+            values: of(&self.values),
+        }
+    }
+}
+
 /// What query rows see of keys, one entry for each pair.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {

@@ -6,6 +6,7 @@
 use tessera_circuits::model::MatmulKind;
 use tessera_kernels::device::DeviceError;
 
+use super::kernels::HeadCache;
 use super::{empty_cache, Beginning, ForwardError, ForwardState, LayerWitness, Pass, Place, Placed};
 use crate::passes::Traffic;
 
@@ -69,6 +70,25 @@ impl<'m> Texts<'m> {
             *own = None;
             self.state.caches[text.0] = empty_cache(self.state.model);
         }
+    }
+
+    /// Lets an empty text begin with the first rows of another one, whose ids are these: nothing is computed again.
+    ///
+    /// # Panics
+    /// If the text is not empty, if the other one has fewer rows, or if either was removed.
+    pub fn begin_as(&mut self, text: TextId, from: TextId, ids: &[u32]) {
+        let [own, other] = [text, from].map(|text| self.texts[text.0].expect("a text that was not removed"));
+        assert!(
+            own.rows == 0 && ids.len() <= other.rows,
+            "the beginning of another text"
+        );
+        let mut beginning = Beginning::default();
+        beginning.read(&self.state.model.params.leading, 0, ids);
+        let (rows, width) = (ids.len(), self.state.model.config.head_dim);
+        let heads = |head: &HeadCache| head.first(rows * width);
+        let cache = self.state.caches[from.0].iter();
+        self.state.caches[text.0] = cache.map(|layer| layer.iter().map(heads).collect()).collect();
+        self.texts[text.0] = Some(Text { rows, beginning });
     }
 
     /// What all passes so far have read of the weights.
