@@ -27,7 +27,7 @@ use thiserror::Error;
 
 use crate::passes::{Traffic, WeightPass, Window};
 use crate::QuantisedModel;
-use kernels::{add_normed, in_rows, requantise_acc, requantise_stream, Clipped, HeadCache, ScoreTables};
+use kernels::{add_normed, in_rows, least, requantise_acc, requantise_stream, Clipped, HeadCache, ScoreTables};
 use matmul::{embedding, windows};
 use tessera_kernels::device::DeviceError;
 
@@ -571,7 +571,8 @@ impl<'m> ForwardState<'m> {
     fn stream(&mut self, norm_tensor: String, acc: Acc, x: Vec<i16>, n: usize) -> Stream {
         let (params, hidden) = (&self.model.params, self.model.config.hidden);
         let (norm, exponents) = (norm_of(params, n), params.exponents_of(n));
-        let sums: Vec<_> = x.par_chunks(hidden).map(|row| norm_sums(row, exponents)).collect();
+        let rows = x.par_chunks(hidden).with_min_len(least(hidden));
+        let sums: Vec<_> = rows.map(|row| norm_sums(row, exponents)).collect();
         let leading = self.leading_here();
         let rsqrt = sums.iter().enumerate();
         let rsqrt: Vec<_> = rsqrt

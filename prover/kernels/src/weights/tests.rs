@@ -186,7 +186,16 @@ fn sums_are_scattered_to_their_lines() {
 #[test]
 fn products_are_exact() {
     let mut rng = SplitMix(3);
-    for (tokens, number, first) in [(1, 1, 0), (1, 4, 2), (2, 3, 1), (5, 4, 0), (8, 4, 0)] {
+    for (tokens, number, first) in [
+        (1, 1, 0),
+        (1, 4, 2),
+        (2, 3, 1),
+        (3, 2, 0),
+        (4, 1, 1),
+        (5, 4, 0),
+        (7, 2, 0),
+        (8, 4, 0),
+    ] {
         for fill in 0..FILLS {
             let in_blocks = first + number;
             // One input in every block of 64 has no place.

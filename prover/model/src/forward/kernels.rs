@@ -49,6 +49,14 @@ fn totals<'a>(hi: &'a [i32], lo: &'a [i32]) -> Totals<'a> {
 /// Columns of a row that a thread takes at a time: a row of logits is shared between threads.
 pub(super) const PIECE: usize = 1 << 12;
 
+/// Values that are not worth sharing between threads.
+const FEW: usize = 1 << 13;
+
+/// How many items of so many values a thread takes at least.
+pub(super) fn least(values: usize) -> usize {
+    FEW.div_ceil(values.max(1))
+}
+
 /// Dot product. This form compiles to multiply-add instructions on pairs of int16.
 fn dot(a: &[i16], b: &[i16]) -> i32 {
     a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
@@ -192,7 +200,8 @@ fn in_pieces(
             Clipped::default()
         }
     };
-    let clipped = pieces.into_par_iter().map(fill).sum();
+    let pieces = pieces.into_par_iter().with_min_len(least(piece.min(width)));
+    let clipped = pieces.map(fill).sum();
     (out, clipped)
 }
 

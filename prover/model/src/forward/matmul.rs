@@ -8,7 +8,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Matmul, MatrixId};
 use tessera_circuits::semantics::bias_limbs;
 
-use super::kernels::{split, Acc, PIECE};
+use super::kernels::{least, split, Acc, PIECE};
 use crate::passes::{cut, window_tiles, WeightPass, Window};
 use crate::tiles::{tile_bytes, TileSource};
 use crate::QuantisedModel;
@@ -99,7 +99,8 @@ pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut
     let by_row = hi.chunks_exact_mut(m.out_dim).zip(lo.chunks_exact_mut(m.out_dim));
     let of_row = |(row, (hi, lo))| split(hi, PIECE).zip(split(lo, PIECE)).map(move |limbs| (row, limbs));
     let pieces: Vec<_> = by_row.enumerate().flat_map(of_row).collect();
-    pieces.into_par_iter().for_each(|(row, ((start, hi), (_, lo)))| {
+    let pieces = pieces.into_par_iter().with_min_len(least(m.out_dim.min(PIECE)));
+    pieces.for_each(|(row, ((start, hi), (_, lo)))| {
         if start.is_multiple_of(SIMD_LANES) && places[start..][..hi.len()].iter().copied().eq(start..start + hi.len()) {
             // Nothing stands between the outputs: whole blocks are copied.
             let blocks = hi.chunks_mut(SIMD_LANES).zip(lo.chunks_mut(SIMD_LANES));

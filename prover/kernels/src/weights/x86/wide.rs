@@ -23,11 +23,21 @@ pub(super) fn multiply(tiles: &[&[Plane]], ahead: usize, a: &Activations, first:
     for (b, tile) in tiles.iter().enumerate() {
         widen(tile, ahead, &mut wide);
         let pairs = &a.pairs[(first + b) * a.tokens..][..a.tokens];
-        let ((most, rest), (pairs, last)) = (sums.as_chunks_mut::<TOKENS>(), pairs.as_chunks::<TOKENS>());
-        for (sums, pairs) in most.iter_mut().zip(pairs) {
+        // Two pairs rather than three tokens and a single one.
+        let most = match a.tokens {
+            tokens if tokens >= 4 && tokens % TOKENS == 1 => tokens - 4,
+            tokens => tokens - tokens % TOKENS,
+        };
+        let ((most, rest), (pairs, last)) = (sums.split_at_mut(most), pairs.split_at(most));
+        let most = most.as_chunks_mut::<TOKENS>().0.iter_mut();
+        for (sums, pairs) in most.zip(pairs.as_chunks::<TOKENS>().0) {
             add_products(&wide, pairs, sums);
         }
-        for (sums, pairs) in rest.iter_mut().zip(last) {
+        let ((two, one), (pairs, last)) = (rest.as_chunks_mut::<2>(), last.as_chunks::<2>());
+        for (sums, pairs) in two.iter_mut().zip(pairs) {
+            add_products(&wide, pairs, sums);
+        }
+        if let ([sums], [pairs]) = (one, last) {
             add_products(&wide, std::array::from_ref(pairs), std::array::from_mut(sums));
         }
     }
