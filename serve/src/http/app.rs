@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::{json, Value};
 use tessera::circuits::statement::Lengths;
-use tessera::prompt::PromptIds;
-use tessera::text::chat::{Date, Json};
+use tessera::prompt::{PromptError, PromptIds};
+use tessera::text::chat::{ChatError, Date, Json};
 use tessera::verifier::context::Context;
 use tessera::{lengths, Prompt};
 use tokio::sync::Semaphore;
@@ -225,9 +225,13 @@ fn ids(served: &Served, prompt: Prompt, field: &'static str) -> Result<PromptIds
         return Err(Refusal::field(field, message));
     }
     let prompt = prompt.dated(Date::now());
-    let found = prompt
-        .ids(key, tokenizer)
-        .map_err(|e| Refusal::field(field, e.to_string()))?;
+    let found = prompt.ids(key, tokenizer).map_err(|error| match error {
+        PromptError::Chat(ChatError::NoTemplate) => Refusal::field(
+            field,
+            "the model has no chat template: ask /v1/completions to go on with a text",
+        ),
+        error => Refusal::field(field, error.to_string()),
+    })?;
     for doubt in doubts {
         let same = |other: &Prompt| other.ids(key, tokenizer).is_ok_and(|other| other.ids == found.ids);
         if doubt.without(&prompt).iter().any(same) != doubt.is_form() {
