@@ -99,6 +99,7 @@ pub fn serve(settings: Settings) -> Result<Left, ServeError> {
         metrics: Arc::clone(&metrics),
         log,
         cores: Semaphore::new(cores),
+        planning: Semaphore::new(1),
         started: log::now(),
         stopping: AtomicBool::new(false),
         settings,

@@ -1,12 +1,14 @@
 //! The model of a server, and how its memory is shared between answers and proofs.
 
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use tessera::circuits::chunk::Chunk;
 use tessera::circuits::statement::Lengths;
 use tessera::lengths::fewest_chunks;
 use tessera::plan::{Plan, Subject, Task};
-use tessera::prediction::{keeps_codeword, Prediction};
+use tessera::prediction::prove_seconds;
 use tessera::quantised::directory::KEY_FILE;
 use tessera::quantised::QuantisedModel;
 use tessera::support::files;
@@ -60,11 +62,17 @@ pub struct Served {
     /// The memory of one proof; `None` if nothing is known to limit it.
     pub proof_memory: Option<Budget>,
     subject: Subject,
+    divisions: Mutex<Divisions>,
 }
 
+/// How proofs are made, by the most token rows and output tokens.
+type Divisions = HashMap<(usize, usize), Result<Division, String>>;
+
 /// How a proof is made.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Division {
+    /// Seconds that the proof takes on two cores, as predicted.
+    pub seconds: f64,
     /// Layers of every chunk.
     pub layers: Vec<usize>,
     /// How weights are held in memory.
@@ -105,6 +113,7 @@ impl Served {
             name: settings.name.clone().unwrap_or_else(|| name_of(dir)),
             verifier: verifier.map_err(tessera::Error::from)?,
             subject: model.subject(),
+            divisions: Mutex::default(),
             text_bytes: text_bytes(&model),
             proof_memory: budget.map(|Budget(all)| Budget((all - all / SHARE) / devices)),
             model,
@@ -118,32 +127,58 @@ impl Served {
         self.model.key.config.generates()
     }
 
-    /// How a proof of these lengths is made.
+    /// How a proof of these lengths is made, or why there is none; `None` if that is not known yet.
+    pub fn known(&self, lengths: Lengths) -> Option<Result<Division, String>> {
+        self.divisions().get(&self.bound(lengths)).cloned()
+    }
+
+    /// How a proof of these lengths is made. It is planned once for all lengths up to a power of two, because a plan takes long for long
+    /// texts.
     ///
     /// # Errors
     /// Why there is no such proof: it would not be secure enough, or memory is too small.
     pub fn divide(&self, lengths: Lengths) -> Result<Division, String> {
+        if let Some(known) = self.known(lengths) {
+            return known;
+        }
+        let (rows, outputs) = self.bound(lengths);
+        let division = self.planned(Lengths { rows, outputs });
+        self.divisions().insert((rows, outputs), division.clone());
+        division
+    }
+
+    fn divisions(&self) -> std::sync::MutexGuard<'_, Divisions> {
+        self.divisions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The longest text that is planned as one of these lengths is.
+    fn bound(&self, Lengths { rows, outputs }: Lengths) -> (usize, usize) {
+        let most = self.model.key.config.context;
+        let rows = rows.next_power_of_two().min(most.max(rows));
+        (rows, outputs.next_power_of_two().min(rows).max(outputs))
+    }
+
+    fn planned(&self, lengths: Lengths) -> Result<Division, String> {
         let key = &self.model.key;
         let Some(fewest) = fewest_chunks(key, lengths) else {
             return Err(format!("no proof about {} token rows is secure enough", lengths.rows));
         };
-        let layers = key.config.layers;
-        if fewest == 1 {
-            let chunk = Chunk::whole(layers);
-            if let Ok(plan) = self.subject.plan(Task::Prove { lengths, chunk }, self.proof_memory) {
-                let layers = vec![layers];
-                return Ok(Division { layers, plan });
-            }
-        }
-        let divided = self.subject.divide(lengths, fewest, self.proof_memory);
+        let of = key.config.layers;
+        let whole = || {
+            let chunk = Chunk::whole(of);
+            let task = Task::Prove { lengths, chunk };
+            let plan = self.subject.plan(task, self.proof_memory).ok()?;
+            Some((vec![of], plan))
+        };
+        let whole = (fewest == 1).then(whole).flatten();
+        let divided = whole.map_or_else(|| self.subject.divide(lengths, fewest, self.proof_memory), Ok);
         let (layers, plan) = divided.map_err(|e| e.to_string())?;
-        Ok(Division { layers, plan })
-    }
-
-    /// Seconds that a proof of so many tokens takes on two cores, as predicted.
-    pub fn predicted(&self, tokens: usize) -> f64 {
-        let key = &self.model.key;
-        Prediction::new(key, keeps_codeword(&key.config), Some(tokens)).prove_seconds
+        let chunks = Chunk::partition(layers.iter().copied(), of).map_err(|e| e.to_string())?;
+        Ok(Division {
+            seconds: prove_seconds(key, &chunks, lengths.rows),
+            layers,
+            plan,
+        })
     }
 
     /// The integer model with its weights as a plan holds them.

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 
 use serde_json::{json, Value};
-use tessera::circuits::statement::Lengths;
 use tessera::prompt::{PromptError, PromptIds};
 use tessera::text::chat::{ChatError, Date, Json};
 use tessera::verifier::context::Context;
@@ -44,6 +43,8 @@ pub struct App {
     pub log: Log,
     /// Work that takes a core: prompts that are encoded, pages that are written.
     pub cores: Semaphore,
+    /// The plan of a proof, one at a time.
+    pub planning: Semaphore,
     /// Seconds since 1970 of the start.
     pub started: u64,
     /// Whether the server stops.
@@ -144,8 +145,7 @@ impl App {
         let reserved = Arc::new(reserved);
         let mut list = Vec::new();
         for prompt in prompts {
-            let (served, rows) = (Arc::clone(&self.served), prompt.ids.len());
-            let predicted = self.beside(move || predicted(&served, rows, tokens)).await??;
+            let predicted = self.predicted(prompt.ids.len(), tokens).await?;
             let record = Record {
                 client: client.name.as_deref().map(str::to_owned),
                 context: proving.context.map(|context| context.to_string()),
@@ -157,6 +157,25 @@ impl App {
             list.push(Wanted { record, reserved });
         }
         Ok(Some(list))
+    }
+
+    /// Seconds that a proof takes, if there is one. What is not known yet is planned one after the other, so that it holds up nothing else.
+    async fn predicted(&self, prompt: usize, tokens: Option<usize>) -> Result<f64, Refusal> {
+        let own = lengths(&self.served.model.key, prompt, tokens).map_err(|e| Refusal::invalid(e.to_string()))?;
+        let division = match self.served.known(own) {
+            Some(known) => known,
+            None => {
+                let _permit = self.planning.acquire().await.map_err(|_| Refusal::stopping())?;
+                let served = Arc::clone(&self.served);
+                self.briefly(move || served.divide(own)).await?
+            }
+        };
+        let advice = match tokens {
+            Some(_) => "ask for fewer tokens (max_tokens), or say \"proof\": false",
+            None => "give a shorter text, or say \"proof\": false",
+        };
+        let no = |why| Refusal::field("proof", format!("the answer could not be proved: {why}; {advice}"));
+        Ok(division.map_err(no)?.seconds)
     }
 
     /// Stores a request. When this returns, no crash loses it, and its client may know of it.
@@ -257,17 +276,4 @@ fn bytes_of(prompt: &Prompt) -> usize {
         Prompt::Chat { conversation, .. } => conversation.messages.iter().map(of).sum(),
         _ => 0,
     }
-}
-
-/// Seconds that a proof takes, if there is one.
-fn predicted(served: &Served, prompt: usize, tokens: Option<usize>) -> Result<f64, Refusal> {
-    let own = lengths(&served.model.key, prompt, tokens).map_err(|e| Refusal::invalid(e.to_string()))?;
-    let advice = match tokens {
-        Some(_) => "ask for fewer tokens (max_tokens), or say \"proof\": false",
-        None => "give a shorter text, or say \"proof\": false",
-    };
-    let Lengths { rows, .. } = own;
-    let no = |why| Refusal::field("proof", format!("the answer could not be proved: {why}; {advice}"));
-    served.divide(own).map_err(no)?;
-    Ok(served.predicted(rows + usize::from(tokens.is_some())))
 }
