@@ -19,11 +19,13 @@ pub fn sat16(v: i64) -> i16 {
 }
 
 /// `floor((v + 2^(bits-1)) / 2^bits)`: add half, shift right arithmetically. `bits >= 1`.
+#[inline]
 pub fn round_shift(v: i64, bits: u32) -> i64 {
     (v + (1 << (bits - 1))) >> bits
 }
 
 /// Requantisation: the accumulator shifted right by `8 + shift` with rounding, saturated to int16.
+#[inline]
 pub fn requantise(acc: i64, shift: u8) -> i16 {
     sat16(round_shift(acc, 8 + u32::from(shift)))
 }

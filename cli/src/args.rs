@@ -7,6 +7,7 @@ mod program;
 mod prove;
 mod rank;
 mod report;
+mod serve;
 mod shapes;
 mod tokenize;
 
@@ -31,6 +32,7 @@ pub use program::{CompletionsArgs, ManArgs};
 pub use prove::{AnswerArgs, ChunksArg};
 pub use rank::RankArgs;
 pub use report::ReportArgs;
+pub use serve::ServeArgs;
 pub use shapes::ShapeArg;
 pub use tessera_verdict::command::VerifyArgs;
 pub use tessera_verdict::policy::Ids;
@@ -105,6 +107,8 @@ pub enum Command {
     Embed(EmbedArgs),
     /// Scores of a query and a document, with a reranker
     Rank(RankArgs),
+    /// Answer requests of OpenAI's interface over HTTP, and prove the answers in the background
+    Serve(Box<ServeArgs>),
     /// Write a random checkpoint of the dimensions of a public model, to measure what such models cost
     Synth(SynthArgs),
     /// Measure what set-up, proofs and verification cost for models of public dimensions

@@ -22,6 +22,7 @@ mod rank;
 mod recipe;
 mod report;
 mod security;
+mod serve;
 mod setup;
 mod status;
 mod synth;
@@ -54,6 +55,7 @@ pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result
         Command::Rank(args) => rank::run(args, progress),
         Command::Tokenize(args) => tokenize::run(args, global.quiet || global.json),
         Command::Generate(args) => generate::run(args, progress),
+        Command::Serve(args) => serve::run(args),
         Command::Synth(args) => synth::run(args, progress),
         Command::Bench(args) => bench::run(args, progress),
         Command::Completions(args) => program::completions(args),

@@ -18,6 +18,13 @@ const MORE_THREADS: usize = 4;
 #[error("{0}")]
 pub struct OutOfBudget(pub(crate) String);
 
+impl OutOfBudget {
+    /// A refusal in these words.
+    pub const fn new(why: String) -> Self {
+        Self(why)
+    }
+}
+
 /// A budget, and where it comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Allowance {

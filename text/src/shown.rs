@@ -82,7 +82,12 @@ impl Texts {
 }
 
 /// What `ids` add to the text `head` of `before`.
-fn continuation<D: Decode>(tokenizer: &D, head: &str, before: &[u32], ids: &[u32]) -> Result<String, D::Error> {
+pub(crate) fn continuation<D: Decode>(
+    tokenizer: &D,
+    head: &str,
+    before: &[u32],
+    ids: &[u32],
+) -> Result<String, D::Error> {
     if before.is_empty() {
         return tokenizer.decode(ids);
     }

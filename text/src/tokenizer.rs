@@ -38,6 +38,7 @@ pub use self::files::{IdFiles, TokenizerFiles};
 pub use self::guard::GuardError;
 pub use self::sources::{IdFile, TOKENIZER_CONFIG_FILE, TOKENIZER_FILE};
 pub use self::templates::CHAT_TEMPLATE_FILE;
+pub use self::texts::Streamed;
 
 use self::guard::{guarded, time_for};
 use self::limits::{Growth, TEXT_BYTES};

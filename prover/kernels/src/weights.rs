@@ -104,28 +104,37 @@ pub fn scatter(isa: Isa, sums: &[Elements; ROWS], lines: &Lines, add: bool, out:
     }
 }
 
-/// Adds to `sums`, one entry per token, `2^shift` times the products of the weights in `planes` and the
-/// activations. The planes are those of tiles with the same outputs; the first one has the inputs of in-block
-/// `first`, and so on. Sums wrap. What is `ahead` bytes behind each plane, and as much behind that, is likely to be next.
+/// The most tiles that are multiplied together.
+pub const STRIP: usize = 4;
+
+/// Adds to `sums`, one entry per token, the products of the weights in `tiles` and the activations. The tiles have the same outputs; the
+/// first one has the inputs of in-block `first`, and so on. A tile is one plane, or two, of which the second has the high bytes: all
+/// bytes are signed, and both together fit 16 bits. Sums wrap. What is `ahead` bytes behind each tile, and as much behind that, is likely to be next.
 ///
 /// # Panics
-/// If there are not as many sums as tokens or fewer in-blocks than planes, or `isa` is not available.
-pub fn multiply(
-    isa: Isa,
-    planes: &[&Plane],
-    ahead: usize,
-    a: &Activations,
-    first: usize,
-    shift: u32,
-    sums: &mut [LimbSums],
-) {
+/// If there are not as many sums as tokens, no tiles or more than [`STRIP`], fewer in-blocks than tiles, or tiles of other planes, if
+/// `isa` is not available, or if the activations are for other instructions.
+pub fn multiply(isa: Isa, tiles: &[&[Plane]], ahead: usize, a: &Activations, first: usize, sums: &mut [LimbSums]) {
+    let planes = tiles.first().map_or(0, |tile| tile.len());
     assert!(
-        sums.len() == a.tokens && (first + planes.len()) * a.tokens <= a.hi.len() && shift < 32,
+        sums.len() == a.tokens && (first + tiles.len()) * a.tokens <= a.hi.len() && tiles.len() <= STRIP,
         "sums and activations of a matmul"
     );
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 | Isa::Avx2 => x86::multiply(isa, (planes, ahead), a, first, shift, sums),
-        _ => scalar::multiply(planes, a, first, shift, sums),
+    assert!(
+        (1..=2).contains(&planes) && tiles.iter().all(|tile| tile.len() == planes),
+        "planes of a matmul"
+    );
+    #[cfg(target_arch = "x86_64")]
+    if isa == Isa::Avx2 {
+        return x86::multiply_wide(tiles, ahead, a, first, sums);
+    }
+    for plane in (0..planes).rev() {
+        let of: [&Plane; STRIP] = std::array::from_fn(|i| &tiles[i.min(tiles.len() - 1)][plane]);
+        let (of, shift) = (&of[..tiles.len()], 8 * plane as u32);
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => x86::multiply((of, ahead), a, first, shift, sums),
+            _ => scalar::multiply(of, a, first, shift, sums),
+        }
     }
 }

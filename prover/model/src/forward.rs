@@ -7,6 +7,7 @@ mod linear;
 mod matmul;
 mod mlp;
 mod saturation;
+mod texts;
 mod witness;
 
 #[cfg(test)]
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
-use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
+use tessera_circuits::model::{ChannelShift, LeadingRows, MatmulKind, RowClass};
 use tessera_circuits::ops::stream::Update;
 use tessera_circuits::semantics::{direction, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
 use tessera_circuits::statement::{class_of, norm_of};
@@ -26,13 +27,14 @@ use thiserror::Error;
 
 use crate::passes::{Traffic, WeightPass, Window};
 use crate::QuantisedModel;
-use kernels::{add_normed, in_rows, requantise_acc, requantise_stream, Clipped, HeadCache, ScoreTables};
+use kernels::{add_normed, in_rows, least, requantise_acc, requantise_stream, Clipped, HeadCache, ScoreTables};
 use matmul::{embedding, windows};
 use tessera_kernels::device::DeviceError;
 
 pub use kernels::Acc;
 pub use linear::{Linear, Placed, Scalar, Vectors};
 pub use saturation::{Saturation, Saturations};
+pub use texts::{Block, TextId, Texts};
 pub use witness::{LayerWitness, NormedHeads, Stream, Witness};
 
 use witness::Record;
@@ -85,12 +87,12 @@ pub struct ForwardState<'m> {
     rope: Vec<Vec<(f64, f64)>>,
     scores: ScoreTables,
     silu: Vec<i16>,
-    /// `[layers][kv_heads]`.
-    cache: Vec<Vec<HeadCache>>,
+    /// By text; there is one, but in [`Texts`].
+    caches: Vec<Cache>,
+    /// Where the rows that are being processed stand; empty where they are the next ones of the only text.
+    places: Vec<Place>,
     rows: usize,
-    /// Leading rows so far, and the id that all rows so far have, if there is one.
-    leading: usize,
-    run: Option<u32>,
+    beginning: Beginning,
     /// How many keys a row of an encoder sees, at most.
     keys: usize,
     /// What an encoder made of the last text.
@@ -100,6 +102,50 @@ pub struct ForwardState<'m> {
     saturated: Saturations,
     windows: Arc<[Window]>,
     traffic: Traffic,
+}
+
+/// Keys and values of a text, `[layers][kv_heads]`.
+type Cache = Vec<Vec<HeadCache>>;
+
+/// The place of a row: its text, and its position there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    text: usize,
+    position: usize,
+}
+
+/// What is known of the beginning of a text, on which the class of a row depends.
+#[derive(Clone, Copy, Debug, Default)]
+struct Beginning {
+    /// Leading rows so far.
+    leading: usize,
+    /// The id that all rows so far have, if there is one.
+    run: Option<u32>,
+}
+
+impl Beginning {
+    /// Counts the leading rows among those of `ids`, which follow the first `before` rows.
+    fn read(&mut self, rule: &LeadingRows, before: usize, ids: &[u32]) {
+        // A text that begins with another token than that of the rule has no leading rows, in whatever blocks it comes.
+        let begins = match before {
+            0 => rule.token.is_none_or(|token| ids.first() == Some(&token)),
+            _ => rule.token.is_none() || self.leading > 0,
+        };
+        if !begins {
+            return;
+        }
+        let first = match before {
+            0 => ids.first().copied(),
+            _ => self.run,
+        };
+        let same = ids.iter().take_while(|id| Some(**id) == first).count();
+        let total = before + ids.len();
+        if rule.run && first.is_some() {
+            self.leading = self.leading.max(before + same);
+        }
+        self.run = first.filter(|_| same == ids.len());
+        self.leading = self.leading.max(usize::from(rule.first).min(total));
+    }
 }
 
 /// A pass over the weights.
@@ -117,10 +163,10 @@ impl<'m> ForwardState<'m> {
             rope: vec![Vec::new(); config.rotations.len()],
             scores: ScoreTables::new(&model.params, config),
             silu: mlp_table(&model.params),
-            cache: vec![vec![HeadCache::default(); config.kv_heads]; config.layers],
+            caches: vec![empty_cache(model)],
+            places: Vec::new(),
             rows: 0,
-            leading: 0,
-            run: None,
+            beginning: Beginning::default(),
             keys: usize::MAX,
             vector: None,
             record: None,
@@ -162,8 +208,8 @@ impl<'m> ForwardState<'m> {
 
     /// Forgets all rows, to begin another text. Counts of saturated values go on.
     pub fn restart(&mut self) {
-        (self.rows, self.leading, self.run, self.record) = (0, 0, None, None);
-        let heads = self.cache.iter_mut().flatten();
+        (self.rows, self.beginning, self.record) = (0, Beginning::default(), None);
+        let heads = self.caches.iter_mut().flatten().flatten();
         heads.for_each(|head| *head = HeadCache::default());
     }
 
@@ -294,22 +340,18 @@ impl<'m> ForwardState<'m> {
         let mut stream = match input {
             Input::Tokens(ids) => {
                 block.ids = ids.to_vec();
-                self.lead(ids);
+                self.beginning.read(&self.model.params.leading, self.rows, ids);
                 self.embed(ids)
             }
             Input::Stream(boundary, leading) => {
-                self.leading = leading;
+                self.beginning.leading = leading;
                 self.enter(chunk.start, boundary.0.clone())
             }
         };
         self.turn(self.rows + stream.sums.len());
         for l in chunk.layers() {
             let mut layer = LayerWitness::default();
-            let (output, middle) = self.attention(l, &stream, pairs, &mut layer, pass)?;
-            let read = if model.config.is_parallel() { &stream } else { &middle };
-            let h = self.mlp(l, &read.y, &mut layer, pass)?;
-            let (last_output, end) = self.leave(l, &h, &middle, pass)?;
-            layer.h = h;
+            let ([output, last_output], middle, end) = self.layer(l, &stream, pairs, &mut layer, pass)?;
             let start = std::mem::replace(&mut stream, end);
             if keep {
                 let states = [Some(start), output, Some(middle), last_output];
@@ -343,6 +385,36 @@ impl<'m> ForwardState<'m> {
             record.append(block, rows);
         }
         Ok((output, logits))
+    }
+
+    /// Runs layer `l` on a state; returns the outputs of its blocks where they are states, the state between its blocks, and the last one.
+    fn layer(
+        &mut self,
+        l: usize,
+        stream: &Stream,
+        pairs: bool,
+        out: &mut LayerWitness,
+        pass: &mut Pass<'_>,
+    ) -> Result<([Option<Stream>; 2], Stream, Stream), DeviceError> {
+        let (output, middle) = self.attention(l, stream, pairs, out, pass)?;
+        let read = if self.model.config.is_parallel() {
+            stream
+        } else {
+            &middle
+        };
+        let h = self.mlp(l, &read.y, out, pass)?;
+        let (last_output, end) = self.leave(l, &h, &middle, pass)?;
+        out.h = h;
+        Ok(([output, last_output], middle, end))
+    }
+
+    /// The place of row `i` of those that are being processed.
+    fn place(&self, i: usize) -> Place {
+        let own = || Place {
+            text: 0,
+            position: self.rows + i,
+        };
+        self.places.get(i).copied().unwrap_or_else(own)
     }
 
     /// Computes the angles of the first `rows` positions: most texts are much shorter than the context.
@@ -404,34 +476,9 @@ impl<'m> ForwardState<'m> {
         }
     }
 
-    /// Counts the leading rows among the rows that follow.
-    fn lead(&mut self, ids: &[u32]) {
-        let rule = &self.model.params.leading;
-        let before = self.rows;
-        // A text that begins with another token than that of the rule has no leading rows, in whatever blocks it comes.
-        let begins = match before {
-            0 => rule.token.is_none_or(|token| ids.first() == Some(&token)),
-            _ => rule.token.is_none() || self.leading > 0,
-        };
-        if !begins {
-            return;
-        }
-        let first = match before {
-            0 => ids.first().copied(),
-            _ => self.run,
-        };
-        let same = ids.iter().take_while(|id| Some(**id) == first).count();
-        let total = before + ids.len();
-        if rule.run && first.is_some() {
-            self.leading = self.leading.max(before + same);
-        }
-        self.run = first.filter(|_| same == ids.len());
-        self.leading = self.leading.max(usize::from(rule.first).min(total));
-    }
-
     /// Leading rows among those that are being processed.
     fn leading_here(&self) -> usize {
-        self.leading.saturating_sub(self.rows)
+        self.beginning.leading.saturating_sub(self.rows)
     }
 
     fn count(&mut self, tensor: String, clipped: Clipped, of: usize) {
@@ -512,7 +559,8 @@ impl<'m> ForwardState<'m> {
     fn stream(&mut self, norm_tensor: String, acc: Acc, x: Vec<i16>, n: usize) -> Stream {
         let (params, hidden) = (&self.model.params, self.model.config.hidden);
         let (norm, exponents) = (norm_of(params, n), params.exponents_of(n));
-        let sums: Vec<_> = x.par_chunks(hidden).map(|row| norm_sums(row, exponents)).collect();
+        let rows = x.par_chunks(hidden).with_min_len(least(hidden));
+        let sums: Vec<_> = rows.map(|row| norm_sums(row, exponents)).collect();
         let leading = self.leading_here();
         let rsqrt = sums.iter().enumerate();
         let rsqrt: Vec<_> = rsqrt
@@ -540,7 +588,7 @@ impl<'m> ForwardState<'m> {
 
     fn embed(&mut self, ids: &[u32]) -> Stream {
         let params = &self.model.params;
-        let hi = embedding(self.model, ids, self.rows);
+        let hi = embedding(self.model, ids, |i| self.place(i).position);
         let hi: Vec<i32> = hi.iter().map(|&w| w << params.embed_exponent).collect();
         let acc = Acc {
             lo: vec![0; hi.len()],
@@ -566,6 +614,11 @@ impl<'m> ForwardState<'m> {
         };
         Ok(self.add(l, MatmulKind::Down, acc, stream, norm))
     }
+}
+
+/// The cache of a text that has no rows yet.
+fn empty_cache(model: &QuantisedModel) -> Cache {
+    vec![vec![HeadCache::default(); model.config.kv_heads]; model.config.layers]
 }
 
 /// The sum of the first `rows` of the normed last states.

@@ -37,6 +37,13 @@ impl GenerateOptions {
     }
 }
 
+impl GenerateOptions {
+    /// Whether a text ends with the last of so many generated tokens.
+    pub fn ends(&self, eos: &[u32], tokens: usize, last: u32) -> bool {
+        tokens >= self.tokens || !self.ignore_eos && eos.contains(&last)
+    }
+}
+
 /// A generated continuation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Generation {
@@ -139,7 +146,7 @@ pub fn generate_recorded<'m>(
 }
 
 /// Token rows of what is asked for, at most.
-fn check(model: &QuantisedModel, prompt: &[u32], options: &GenerateOptions) -> Result<usize, GenerateError> {
+pub(crate) fn check(model: &QuantisedModel, prompt: &[u32], options: &GenerateOptions) -> Result<usize, GenerateError> {
     if !model.config.generates() {
         return Err(GenerateError::Encoder);
     }
@@ -159,7 +166,7 @@ fn generate_in(
     clock = Instant::now();
     let mut ids = vec![next];
     on_token(next);
-    while ids.len() < options.tokens && (options.ignore_eos || !eos.contains(&next)) {
+    while !options.ends(eos, ids.len(), next) {
         next = arg_max(&state.run_last(&[next])?) as u32;
         ids.push(next);
         on_token(next);

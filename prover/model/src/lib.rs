@@ -1,5 +1,5 @@
 //! The quantised model: its weights in memory or mapped ([`weights`], [`tiles`]), its directory on disk ([`directory`]), its forward pass in
-//! exact integers ([`forward`]), and generation ([`generate`]). A proof is about this model, not about the float model of a checkpoint.
+//! exact integers ([`forward`]), and generation, of one text ([`generate`]) and of several at a time ([`together`]). A proof is about this model, not about the float model of a checkpoint.
 
 pub mod directory;
 pub mod forward;
@@ -8,6 +8,7 @@ pub mod passes;
 #[cfg(any(test, feature = "sample"))]
 pub mod sample;
 pub mod tiles;
+pub mod together;
 pub mod weights;
 
 use tessera_circuits::model::{Matmul, MatmulKind, MatrixId, ModelConfig, ModelParams, TILE};

@@ -364,3 +364,32 @@ fn text_that_no_token_stands_for_is_named() {
         assert!(parts(tokenizer, "a b").is_empty());
     }
 }
+
+/// Also where a character takes several tokens, and where bytes are no character at all.
+#[test]
+fn pieces_of_an_output_are_whole_characters_and_make_its_text() {
+    let tokenizer = bundled();
+    let mut state = 9u64;
+    let mut random = |below: u64| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) % below
+    };
+    let mut outputs: Vec<Vec<u32>> = vec![tokenizer.encode("A café for 🐈 and 日本 — naïve").unwrap()];
+    outputs.extend((0..20).map(|_| (0..30).map(|_| random(2048) as u32).collect()));
+    for output in outputs {
+        for prompt in [&[1][..], &output[..3]] {
+            let mut streamed = Streamed::new(&tokenizer, prompt).unwrap();
+            let mut text = String::new();
+            for id in &output {
+                let piece = streamed.push(*id).unwrap();
+                assert!(!piece.ends_with('\u{fffd}'), "{piece:?}");
+                text.push_str(&piece);
+            }
+            text.push_str(&streamed.finish().unwrap());
+            assert_eq!(text, tokenizer.texts(prompt, &output).unwrap().output.text);
+            assert_eq!(streamed.output(), output);
+        }
+    }
+}

@@ -115,6 +115,12 @@ pub const LINE: usize = 4;
 /// Rows of a block that are not worth sharing between threads.
 const MIN_ROWS: usize = 256;
 
+/// Pairs of inputs of a block.
+pub(super) const PAIRS: usize = SIMD_LANES / 2;
+
+/// Activations of a token and a block in words, `[limb][pair]`: the first input of a pair in the low half.
+pub(super) type Paired = [[i32; PAIRS]; 2];
+
 /// Activations of a matmul, in limbs `256 hi + lo` and blocks of 64 inputs.
 #[derive(Clone, Debug)]
 pub struct Activations {
@@ -125,15 +131,26 @@ pub struct Activations {
     pub(super) lo: Vec<[u8; SIMD_LANES]>,
     /// 128 times the sum of the high limbs, `[in-block][token]`.
     pub(super) bias: Vec<i32>,
+    /// `[in-block][token]`, for AVX2 alone.
+    pub(super) pairs: Vec<Paired>,
+}
+
+/// The words of a token and a block.
+fn paired(hi: &[u8; SIMD_LANES], lo: &[u8; SIMD_LANES]) -> Paired {
+    let pair = |a: i16, b: i16| i32::from(a) & 0xffff | i32::from(b) << 16;
+    [
+        std::array::from_fn(|p| pair(i16::from(hi[2 * p] as i8), i16::from(hi[2 * p + 1] as i8))),
+        std::array::from_fn(|p| pair(i16::from(lo[2 * p]), i16::from(lo[2 * p + 1]))),
+    ]
 }
 
 impl Activations {
-    /// Activations `[token][input]`, input `x` at place `position(x)` of `blocks` blocks of 64; other places
-    /// are 0.
+    /// Activations `[token][input]` for products with these instructions, input `x` at place `position(x)` of `blocks` blocks of 64;
+    /// other places are 0.
     ///
     /// # Panics
     /// If an input has no place.
-    pub fn new(a: &[i16], inputs: usize, blocks: usize, position: impl Fn(usize) -> usize) -> Self {
+    pub fn new(isa: Isa, a: &[i16], inputs: usize, blocks: usize, position: impl Fn(usize) -> usize) -> Self {
         let tokens = a.len() / inputs;
         let mut sources = vec![None; blocks * SIMD_LANES];
         (0..inputs).for_each(|x| sources[position(x)] = Some(x));
@@ -160,7 +177,22 @@ impl Activations {
                 *bias = 128 * hi.iter().map(|&v| i32::from(v as i8)).sum::<i32>();
             }
         });
-        Self { tokens, bias, hi, lo }
+        let pairs = match isa {
+            Isa::Avx2 => hi
+                .par_iter()
+                .zip(&lo)
+                .with_min_len(MIN_ROWS)
+                .map(|(hi, lo)| paired(hi, lo))
+                .collect(),
+            _ => Vec::new(),
+        };
+        Self {
+            tokens,
+            bias,
+            hi,
+            lo,
+            pairs,
+        }
     }
 
     /// Number of tokens.

@@ -186,9 +186,18 @@ fn sums_are_scattered_to_their_lines() {
 #[test]
 fn products_are_exact() {
     let mut rng = SplitMix(3);
-    for (tokens, planes, first) in [(1, 1, 0), (1, 4, 2), (2, 3, 1), (5, 4, 0), (8, 7, 0)] {
+    for (tokens, number, first) in [
+        (1, 1, 0),
+        (1, 4, 2),
+        (2, 3, 1),
+        (3, 2, 0),
+        (4, 1, 1),
+        (5, 4, 0),
+        (7, 2, 0),
+        (8, 4, 0),
+    ] {
         for fill in 0..FILLS {
-            let in_blocks = first + planes;
+            let in_blocks = first + number;
             // One input in every block of 64 has no place.
             let inputs = 63 * in_blocks;
             let a: Vec<i16> = (0..tokens * inputs)
@@ -200,19 +209,26 @@ fn products_are_exact() {
                 })
                 .collect();
             let place = |x: usize| x / 63 * 64 + x % 63 + 1;
-            let activations = Activations::new(&a, inputs, in_blocks, place);
-            let data = blocks(planes * PLANE_BLOCKS, fill, &mut rng);
-            let tiles: Vec<&Plane> = data.as_flattened().as_chunks().0.iter().collect();
-            for shift in [0, 8] {
+            let activations = |isa| Activations::new(isa, &a, inputs, in_blocks, place);
+            for planes in [1, 2] {
+                let mut data = blocks(number * planes * PLANE_BLOCKS, fill, &mut rng);
+                if planes == 2 {
+                    // Both bytes together fit 16 bits.
+                    let high = data.as_chunks_mut::<{ 2 * PLANE_BLOCKS }>().0;
+                    let high = high.iter_mut().flat_map(|tile| &mut tile[PLANE_BLOCKS..]).flatten();
+                    high.filter(|byte| **byte == 128).for_each(|byte| *byte = 127);
+                }
+                let data: &[Plane] = data.as_flattened().as_chunks().0;
+                let tiles: Vec<&[Plane]> = data.chunks_exact(planes).collect();
                 let start = vec![[[i32::MAX - 5; SIMD_LANES], [7; SIMD_LANES]]; tokens];
                 let mut expected = start.clone();
+                let ahead = planes * size_of::<Plane>();
                 multiply(
                     Isa::Scalar,
                     &tiles,
-                    size_of::<Plane>(),
-                    &activations,
+                    ahead,
+                    &activations(Isa::Scalar),
                     first,
-                    shift,
                     &mut expected,
                 );
                 for (t, y) in [(0, 0), (tokens - 1, 63), (tokens / 2, 17)] {
@@ -222,17 +238,22 @@ fn products_are_exact() {
                     {
                         let products = (0..inputs).filter(|x| x / 63 >= first).map(|x| {
                             let tile = tiles[x / 63 - first];
-                            let w = tile[y / 4 * BLOCK + 4 * (place(x) % 64) + y % 4] as i8;
-                            i64::from(w) * of(a[t * inputs + x])
+                            let byte = |plane: &Plane| plane[y / 4 * BLOCK + 4 * (place(x) % 64) + y % 4] as i8;
+                            let bytes = tile.iter().enumerate();
+                            let w: i64 = bytes.map(|(at, plane)| i64::from(byte(plane)) << (8 * at)).sum();
+                            w * of(a[t * inputs + x])
                         });
-                        let sum = i64::from(start[t][limb][y]) + (products.sum::<i64>() << shift);
+                        let sum = i64::from(start[t][limb][y]) + products.sum::<i64>();
                         assert_eq!(expected[t][limb][y], sum as i32);
                     }
                 }
                 for isa in fast() {
                     let mut sums = start.clone();
-                    multiply(isa, &tiles, size_of::<Plane>(), &activations, first, shift, &mut sums);
-                    assert!(sums == expected, "{isa:?}, {tokens} tokens, fill {fill}, shift {shift}");
+                    multiply(isa, &tiles, ahead, &activations(isa), first, &mut sums);
+                    assert!(
+                        sums == expected,
+                        "{isa:?}, {tokens} tokens, fill {fill}, {planes} planes"
+                    );
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The kernels in AVX2 and AVX-512 VNNI, written once over the vectors of either.
 
 mod vector;
+mod wide;
 
 use std::arch::x86_64::*;
 
@@ -405,30 +406,25 @@ unsafe fn interleave<V: Vector>(columns: &[&Run; BLOCK_COLUMNS], at: usize, bloc
     }
 }
 
+pub(super) fn multiply_wide(tiles: &[&[Plane]], ahead: usize, a: &Activations, first: usize, sums: &mut [LimbSums]) {
+    check(Isa::Avx2);
+    // SAFETY: the processor has the instructions, as was just checked.
+    unsafe { wide::multiply(tiles, ahead, a, first, sums) }
+}
+
 /// Planes, and how many bytes behind each of them the next one is likely to be.
 type Planes<'a> = (&'a [&'a Plane], usize);
 
-pub(super) fn multiply(isa: Isa, planes: Planes<'_>, a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
-    check(isa);
+pub(super) fn multiply(planes: Planes<'_>, a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
+    check(Isa::Avx512);
     // SAFETY: the processor has the instructions, as was just checked.
-    unsafe {
-        match isa {
-            Isa::Avx512 => multiply_avx512(planes, a, first, shift, sums),
-            _ => multiply_avx2(planes, a, first, shift, sums),
-        }
-    }
+    unsafe { multiply_avx512(planes, a, first, shift, sums) }
 }
 
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 fn multiply_avx512(planes: Planes<'_>, a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
     // SAFETY: the instructions are those of this function.
     unsafe { multiply_with::<__m512i, 4>(planes, a, first, shift, sums) }
-}
-
-#[target_feature(enable = "avx2")]
-fn multiply_avx2(planes: Planes<'_>, a: &Activations, first: usize, shift: u32, sums: &mut [LimbSums]) {
-    // SAFETY: the instructions are those of this function.
-    unsafe { multiply_with::<__m256i, 2>(planes, a, first, shift, sums) }
 }
 
 /// # Safety

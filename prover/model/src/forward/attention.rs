@@ -36,9 +36,10 @@ impl ForwardState<'_> {
         let q_rot = self.rotate(name("q_rot"), MatmulKind::Q, l, turned_q);
         let k_rot = self.rotate(name("k_rot"), MatmulKind::K, l, turned_k);
         let width = config.kv_heads * config.head_dim;
-        for (k, v) in k_rot.chunks_exact(width).zip(v.chunks_exact(width)) {
+        for (i, (k, v)) in k_rot.chunks_exact(width).zip(v.chunks_exact(width)).enumerate() {
             let heads = k.chunks_exact(config.head_dim).zip(v.chunks_exact(config.head_dim));
-            for (cache, (k, v)) in self.cache[l].iter_mut().zip(heads) {
+            let text = self.place(i).text;
+            for (cache, (k, v)) in self.caches[text][l].iter_mut().zip(heads) {
                 cache.keys.extend(k);
                 cache.values.extend(v);
             }
@@ -87,7 +88,7 @@ impl ForwardState<'_> {
         let (half, gains) = (head_dim / 2, gains.map_or(&[][..], |norm| &norm.gains));
         let directions = &self.rope[model.config.rotation(l)];
         let (out, clipped) = in_rows([rows.len() / width, width], |i, out| {
-            let own = directions[(self.rows + i) * half..][..half].iter().enumerate();
+            let own = directions[self.place(i).position * half..][..half].iter().enumerate();
             let turns: Vec<Turn> = own.map(|(x, direction)| turn(*direction, gains, x, half)).collect();
             rotate(&rows[i * width..][..width], head_dim, &turns, out)
         });
@@ -99,15 +100,15 @@ impl ForwardState<'_> {
     /// rows already; returns the accumulators of the attention output, `[rows][heads * head_dim]`.
     pub(super) fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
         let (config, shift) = (&self.model.config, self.model.params.layers[l].attention.score);
-        let (heads, head_dim, first) = (config.heads, config.head_dim, self.rows);
+        let (heads, head_dim) = (config.heads, config.head_dim);
         let rows = q_rot.len() / (heads * head_dim);
         let of = |at: usize, seen: Seen<'_>| {
             let (h, i) = (at / rows, at % rows);
             let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
-            let cache = &self.cache[l][config.kv_head(h)];
+            let cache = &self.caches[self.place(i).text][l][config.kv_head(h)];
             attend(q, cache, self.visible(i, rows), shift, &self.scores, seen)
         };
-        let keys = first + rows;
+        let keys = (0..rows).map(|i| self.place(i).position + 1).max().unwrap_or(1);
         let attended: Vec<AttentionRow> = if keep {
             let mut pairs = Pairs::new(heads * rows * keys);
             let attended = pairs.rows(keys).enumerate().map(|(at, seen)| of(at, seen)).collect();
@@ -146,7 +147,7 @@ impl ForwardState<'_> {
     /// of the whole text.
     fn visible(&self, i: usize, rows: usize) -> usize {
         match self.model.config.is_causal() {
-            true => self.rows + i + 1,
+            true => self.place(i).position + 1,
             false => self.keys.min(self.rows + rows),
         }
     }

@@ -49,6 +49,14 @@ fn totals<'a>(hi: &'a [i32], lo: &'a [i32]) -> Totals<'a> {
 /// Columns of a row that a thread takes at a time: a row of logits is shared between threads.
 pub(super) const PIECE: usize = 1 << 12;
 
+/// Values that are not worth sharing between threads.
+const FEW: usize = 1 << 13;
+
+/// How many items of so many values a thread takes at least.
+pub(super) fn least(values: usize) -> usize {
+    FEW.div_ceil(values.max(1))
+}
+
 /// Dot product. This form compiles to multiply-add instructions on pairs of int16.
 fn dot(a: &[i16], b: &[i16]) -> i32 {
     a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b)).sum()
@@ -179,7 +187,8 @@ fn in_pieces(
     let of_row = |(i, row)| split(row, piece).map(move |(start, out)| (i, start, out));
     let pieces: Vec<_> = out.chunks_exact_mut(width).enumerate().flat_map(of_row).collect();
     let fill = |(i, start, out): (usize, usize, &mut [i16])| fill(i, start..start + out.len(), out);
-    let clipped = pieces.into_par_iter().map(fill).sum();
+    let pieces = pieces.into_par_iter().with_min_len(least(piece.min(width)));
+    let clipped = pieces.map(fill).sum();
     (out, clipped)
 }
 
@@ -230,6 +239,20 @@ pub(super) fn rotate(row: &[i16], head_dim: usize, turns: &[Turn], out: &mut [i1
 pub(super) struct HeadCache {
     pub keys: Limbs,
     pub values: Limbs,
+}
+
+impl HeadCache {
+    /// The first values of keys and values.
+    pub fn first(&self, n: usize) -> Self {
+        let of = |limbs: &Limbs| Limbs {
+            hi: limbs.hi[..n].to_vec(),
+            lo: limbs.lo[..n].to_vec(),
+        };
+        Self {
+            keys: of(&self.keys),
+            values: of(&self.values),
+        }
+    }
 }
 
 /// What query rows see of keys, one entry for each pair.

@@ -1,6 +1,6 @@
 //! Weight matmuls of the forward pass.
 
-use std::iter::{self, repeat};
+use std::iter;
 use std::ops::Range;
 
 use rayon::prelude::*;
@@ -8,14 +8,12 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Matmul, MatrixId};
 use tessera_circuits::semantics::bias_limbs;
 
-use super::kernels::{split, Acc, PIECE};
+use super::kernels::{least, split, Acc, PIECE};
 use crate::passes::{cut, window_tiles, WeightPass, Window};
-use crate::tiles::{planes, tile_bytes, TileSource};
+use crate::tiles::{tile_bytes, TileSource};
 use crate::QuantisedModel;
-use tessera_kernels::weights::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES};
+use tessera_kernels::weights::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES, STRIP};
 
-/// In-blocks whose tiles are multiplied together: sums stay in registers, tiles in the first-level cache.
-const STRIP: usize = 4;
 /// Tiles that are not worth sharing between threads.
 const MIN_TILES: usize = 16;
 
@@ -68,9 +66,9 @@ pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
 pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut WeightPass<'_>) -> Acc {
     let kind = id.kind();
     let (m, config, isa) = (model.matmul(id), &model.config, Isa::best());
-    let a = Activations::new(a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
+    let a = Activations::new(isa, a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
     let rows = a.tokens();
-    let (planes, size) = (planes(model.params.format), tile_bytes(model.params.format));
+    let size = tile_bytes(model.params.format);
     // [out-block][row]
     let mut sums: Vec<LimbSums> = vec![[[0; SIMD_LANES]; 2]; m.out_blocks * rows];
     for piece in pieces(model, m) {
@@ -83,23 +81,13 @@ pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut
                 for strip in piece.inputs.clone().step_by(STRIP) {
                     let strip = strip..piece.inputs.end.min(strip + STRIP);
                     for (c, sums) in (first..).zip(sums.chunks_exact_mut(rows)) {
-                        for plane in (0..planes).rev() {
-                            let tile = |b: usize| {
-                                let t = m.first_tile + b * m.out_blocks + c;
-                                &model.weights.bytes(t..t + 1).as_chunks().0[plane]
-                            };
-                            let tiles: [&Plane; STRIP] =
-                                std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
-                            multiply(
-                                isa,
-                                &tiles[..strip.len()],
-                                size,
-                                &a,
-                                strip.start,
-                                8 * plane as u32,
-                                sums,
-                            );
-                        }
+                        let tile = |b: usize| {
+                            let t = m.first_tile + b * m.out_blocks + c;
+                            model.weights.bytes(t..t + 1).as_chunks().0
+                        };
+                        let tiles: [&[Plane]; STRIP] =
+                            std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
+                        multiply(isa, &tiles[..strip.len()], size, &a, strip.start, sums);
                     }
                 }
             });
@@ -111,20 +99,34 @@ pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut
     let by_row = hi.chunks_exact_mut(m.out_dim).zip(lo.chunks_exact_mut(m.out_dim));
     let of_row = |(row, (hi, lo))| split(hi, PIECE).zip(split(lo, PIECE)).map(move |limbs| (row, limbs));
     let pieces: Vec<_> = by_row.enumerate().flat_map(of_row).collect();
-    pieces.into_par_iter().for_each(|(row, ((start, hi), (_, lo)))| {
-        let bias = bias.iter().skip(start).copied().chain(repeat((0, 0)));
-        for ((place, (hi, lo)), bias) in places[start..].iter().zip(hi.iter_mut().zip(lo)).zip(bias) {
-            let [high, low] = &sums[place / SIMD_LANES * rows + row];
-            *hi = high[place % SIMD_LANES] + bias.0;
-            *lo = low[place % SIMD_LANES] + bias.1;
+    let pieces = pieces.into_par_iter().with_min_len(least(m.out_dim.min(PIECE)));
+    pieces.for_each(|(row, ((start, hi), (_, lo)))| {
+        if start.is_multiple_of(SIMD_LANES) && places[start..][..hi.len()].iter().copied().eq(start..start + hi.len()) {
+            // Nothing stands between the outputs: whole blocks are copied.
+            let blocks = hi.chunks_mut(SIMD_LANES).zip(lo.chunks_mut(SIMD_LANES));
+            for (block, (hi, lo)) in (start / SIMD_LANES..).zip(blocks) {
+                let [high, low] = &sums[block * rows + row];
+                hi.copy_from_slice(&high[..hi.len()]);
+                lo.copy_from_slice(&low[..lo.len()]);
+            }
+        } else {
+            for (place, (hi, lo)) in places[start..].iter().zip(hi.iter_mut().zip(&mut *lo)) {
+                let [high, low] = &sums[place / SIMD_LANES * rows + row];
+                *hi = high[place % SIMD_LANES];
+                *lo = low[place % SIMD_LANES];
+            }
+        }
+        for ((hi, lo), bias) in hi.iter_mut().zip(lo).zip(bias.iter().skip(start)) {
+            *hi += bias.0;
+            *lo += bias.1;
         }
     });
     Acc { hi, lo }
 }
 
-/// The rows of the embedding of some tokens, and of their positions from `first` on, `[ids][hidden]`. Where there are types of tokens, `first`
+/// The rows of the embedding of some tokens, and of their positions, `[ids][hidden]`. Where there are types of tokens, the first position
 /// is 0: an encoder takes a text at once.
-pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Vec<i32> {
+pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], position: impl Fn(usize) -> usize + Sync) -> Vec<i32> {
     let hidden = model.config.hidden;
     let weight = |row: usize, y: usize| i32::from(model.weight(MatrixId::EMBED, row, y));
     let types = model.config.types_of(ids);
@@ -133,7 +135,7 @@ pub(super) fn embedding(model: &QuantisedModel, ids: &[u32], first: usize) -> Ve
         .zip(&types)
         .enumerate()
         .flat_map_iter(|(i, (id, token_type))| {
-            let position = model.config.position_row(first + i, *token_type);
+            let position = model.config.position_row(position(i), *token_type);
             let of = move |y: usize| weight(*id as usize, y) + position.map_or(0, |row| weight(row, y));
             (0..hidden).map(of)
         });

@@ -457,7 +457,7 @@ fn leading_rows_are_those_of_the_ids() {
             for size in 1..=ids.len() {
                 let mut state = ForwardState::new(model);
                 let blocks: Vec<i16> = ids.chunks(size).flat_map(|b| state.run(b, None).unwrap()).collect();
-                assert_eq!(state.leading, leading, "{ids:?} in blocks of {size}");
+                assert_eq!(state.beginning.leading, leading, "{ids:?} in blocks of {size}");
                 assert!(blocks == whole, "{ids:?} in blocks of {size}");
             }
         }

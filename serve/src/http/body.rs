@@ -1,0 +1,72 @@
+//! Bodies of requests and answers.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::{Body, Bytes, Incoming};
+use hyper::header::{HeaderValue, CONTENT_TYPE, RETRY_AFTER};
+use hyper::{Response, StatusCode};
+use serde_json::Value;
+
+use crate::openai::error::Refusal;
+
+/// The body of an answer.
+pub type Sent = UnsyncBoxBody<Bytes, Infallible>;
+
+/// The header that names the proof of an answer.
+pub const PROOF_ID: &str = "x-tessera-proof-id";
+
+/// Reads the body of a request, up to so many bytes and in so much time.
+///
+/// # Errors
+/// If it is longer, takes longer, or ends before its end.
+pub async fn read(body: Incoming, most: usize, time: Duration) -> Result<Bytes, Refusal> {
+    if body.size_hint().lower() > most as u64 {
+        return Err(Refusal::too_large(most));
+    }
+    let read = tokio::time::timeout(time, Limited::new(body, most).collect()).await;
+    match read.map_err(|_| Refusal::too_slow())? {
+        Ok(read) => Ok(read.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Refusal::too_large(most)),
+        Err(_) => Err(Refusal::invalid("the request ends before its end")),
+    }
+}
+
+/// An answer of bytes.
+pub fn bytes(status: u16, kind: &'static str, bytes: impl Into<Bytes>) -> Response<Sent> {
+    with_body(status, kind, Full::new(bytes.into()).boxed_unsync())
+}
+
+/// An answer with a body.
+pub fn with_body(status: u16, kind: &'static str, body: Sent) -> Response<Sent> {
+    let mut response = Response::new(body);
+    *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    headers.insert("cache-control", HeaderValue::from_static("no-store"));
+    response
+}
+
+/// An answer of JSON.
+pub fn json(status: u16, value: &Value) -> Response<Sent> {
+    bytes(status, "application/json", value.to_string())
+}
+
+/// A refusal.
+pub fn refused(refusal: &Refusal) -> Response<Sent> {
+    let mut response = json(refusal.status, &refusal.json());
+    if let Some(seconds) = refusal.retry_after {
+        response.headers_mut().insert(RETRY_AFTER, seconds.into());
+    }
+    response
+}
+
+/// Names proofs in the header of an answer.
+pub fn name_proofs(response: &mut Response<Sent>, ids: &[String]) {
+    if let Ok(value) = HeaderValue::from_str(&ids.join(", ")) {
+        response.headers_mut().insert(PROOF_ID, value);
+    }
+}

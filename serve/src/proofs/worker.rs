@@ -1,0 +1,312 @@
+//! Workers, which make the proofs of the queue one after the other.
+
+use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rayon::{ThreadPool, ThreadPoolBuilder};
+use serde_json::json;
+use tessera::circuits::statement::Statement;
+use tessera::prompt::PromptIds;
+use tessera::prover::{prove_statement, ProverModel};
+use tessera::quantised::generate::{generate, GenerateOptions};
+use tessera::support::files;
+use tessera::verifier::context::Context;
+use tessera::work::{self, WorkDir, WorkError};
+use tessera::{Error, Model, Options, Outcome, Progress, ProofRequest, Timetable};
+
+use super::queue::{Queue, Task};
+use super::record::{Accepted, Record, State};
+use super::retention::Retention;
+use super::store::{Store, StoreError};
+use crate::log::{now, Log};
+use crate::metrics::Metrics;
+use crate::served::{Division, Served};
+
+/// After a failure that may pass, such as a full disk, a worker waits so long.
+const AGAIN: Duration = Duration::from_secs(10);
+/// How much nicer than answers proofs are to other threads.
+const NICE: i32 = 10;
+
+/// What workers share.
+pub struct Workshop {
+    /// The model.
+    pub served: Arc<Served>,
+    /// Where requests and proofs are.
+    pub store: Arc<Store>,
+    /// The order of the proofs.
+    pub queue: Arc<Queue>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// The log.
+    pub log: Log,
+    /// How long proofs are kept.
+    pub retention: Retention,
+}
+
+/// Why a proof is not there.
+enum Unproved {
+    /// It was cancelled: the server stops, or the client has deleted it.
+    Cancelled,
+    /// Something that may pass: it is tried again.
+    Later(String),
+    /// There will be no such proof.
+    Failed(String),
+}
+
+impl From<Error> for Unproved {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Cancelled => Self::Cancelled,
+            Error::File(_) | Error::Memory(_) | Error::Work(WorkError::File(_)) => Self::Later(error.to_string()),
+            _ => Self::Failed(error.to_string()),
+        }
+    }
+}
+
+impl From<StoreError> for Unproved {
+    fn from(error: StoreError) -> Self {
+        Self::Later(error.to_string())
+    }
+}
+
+/// A proof that was made, verified and written.
+struct Made {
+    verdict: Accepted,
+    bytes: u64,
+}
+
+/// The threads of a worker. They give way to those that make answers.
+///
+/// # Errors
+/// If the threads cannot be started.
+pub fn threads(count: usize) -> Result<ThreadPool, String> {
+    let builder = ThreadPoolBuilder::new().num_threads(count).start_handler(|_| {
+        // On Linux, what is set for a process is that of the calling thread. Best effort.
+        #[cfg(target_os = "linux")]
+        let _ = rustix::process::setpriority_process(None, NICE);
+    });
+    builder.build().map_err(|e| e.to_string())
+}
+
+impl Workshop {
+    /// Makes proofs until the queue is stopped.
+    pub fn work(&self, threads: &ThreadPool) {
+        while let Some(task) = self.queue.next() {
+            self.attend_to(&task, threads);
+        }
+    }
+
+    fn attend_to(&self, task: &Task, threads: &ThreadPool) {
+        let (id, clock) = (task.id, Instant::now());
+        let record = match self.store.get(id) {
+            Ok(Some(record)) if record.state == State::Queued => record,
+            Ok(_) => return self.queue.end(id, None),
+            Err(error) => {
+                self.log
+                    .event("store", json!({"id": id.to_string(), "error": error.to_string()}));
+                return self.queue.end(id, None);
+            }
+        };
+        let made = catch_unwind(AssertUnwindSafe(|| threads.install(|| self.make(task, &record))));
+        let made = made.unwrap_or_else(|_| Err(Unproved::Failed("internal error, please report it".to_owned())));
+        let seconds = clock.elapsed().as_secs_f64();
+        let ended = made.and_then(|made| Ok(self.finish(task, made, seconds)?));
+        match ended {
+            Ok(true) => {
+                self.metrics.proofs_done.add(1);
+                self.metrics.proof_millis.add((seconds * 1e3) as u64);
+                self.queue.end(id, Some(seconds));
+                self.log
+                    .event("proof", json!({"id": id.to_string(), "seconds": seconds}));
+                self.sweep();
+            }
+            Ok(false) => self.queue.end(id, None),
+            Err(Unproved::Cancelled) => {
+                // What is there of a proof that was deleted is of no use; of all others it is.
+                let deleted = matches!(self.store.get(id), Ok(Some(record)) if record.state == State::Gone);
+                if let (true, Err(error)) = (deleted, self.store.remove_files(id)) {
+                    self.log
+                        .event("store", json!({"id": id.to_string(), "error": error.to_string()}));
+                }
+                self.queue.end(id, None);
+            }
+            Err(Unproved::Later(error)) => {
+                self.log
+                    .event("proof delayed", json!({"id": id.to_string(), "error": error}));
+                self.queue.end(id, None);
+                self.queue.pause(AGAIN);
+                self.queue.push(id, &record);
+            }
+            Err(Unproved::Failed(error)) => {
+                self.metrics.proofs_failed.add(1);
+                self.log
+                    .event("proof failed", json!({"id": id.to_string(), "error": error}));
+                if let Err(error) = self.fail(task, error) {
+                    self.log
+                        .event("store", json!({"id": id.to_string(), "error": error.to_string()}));
+                }
+                self.queue.end(id, None);
+            }
+        }
+    }
+
+    /// Deletes proofs that are too old, or too many.
+    pub fn sweep(&self) {
+        match self.retention.sweep(&self.store, now()) {
+            Ok(gone) if gone.is_empty() => {}
+            Ok(gone) => self.log.event("proofs gone", json!({"number": gone.len()})),
+            Err(error) => self.log.event("store", json!({"error": error.to_string()})),
+        }
+    }
+
+    /// Records a finished proof; false if its request was deleted meanwhile.
+    fn finish(&self, task: &Task, made: Made, seconds: f64) -> Result<bool, StoreError> {
+        let record = self.store.change(task.id, |record| {
+            if record.state != State::Queued {
+                return false;
+            }
+            (record.state, record.ended) = (State::Done, Some(now()));
+            (record.verdict, record.bytes, record.seconds) = (Some(made.verdict), made.bytes, seconds);
+            true
+        })?;
+        let is_done = record.is_some_and(|record| record.state == State::Done);
+        match is_done {
+            true => self.store.remove_work(task.id)?,
+            false => self.store.remove_files(task.id)?,
+        }
+        Ok(is_done)
+    }
+
+    fn fail(&self, task: &Task, error: String) -> Result<(), StoreError> {
+        self.store.change(task.id, |record| {
+            let is_open = record.state == State::Queued;
+            if is_open {
+                (record.state, record.ended, record.error) = (State::Failed, Some(now()), Some(error));
+            }
+            is_open
+        })?;
+        self.store.remove_files(task.id)
+    }
+
+    /// Makes a proof, unless it is there already: a crash may have come before it was recorded.
+    fn make(&self, task: &Task, record: &Record) -> Result<Made, Unproved> {
+        let path = self.store.proof_path(task.id);
+        if files::is_there(&path) {
+            let bytes = files::read(&path).map_err(Error::from)?;
+            match self.verdict(&bytes, record) {
+                Ok(verdict) => return Ok(made(verdict, &bytes)),
+                Err(error) => self
+                    .log
+                    .event("proof damaged", json!({"id": task.id.to_string(), "error": error})),
+            }
+        }
+        let watch = &*task.watch;
+        let bytes = task.cancel.run(watch, |progress| self.prove(task, record, progress))?;
+        let verdict = self.verdict(&bytes, record).map_err(Unproved::Failed)?;
+        files::write(&path, &bytes).map_err(Error::from)?;
+        Ok(made(verdict, &bytes))
+    }
+
+    /// The bytes of the proof of a request.
+    fn prove(&self, task: &Task, record: &Record, progress: &dyn Progress) -> Result<Vec<u8>, Error> {
+        let model = &self.served.model;
+        let context: Option<Context> = record.context.as_deref().and_then(|text| text.parse().ok());
+        let mut options = Options::at_most(record.tokens);
+        options.context = context;
+        if let (Some(output), true) = (&record.output, self.served.generates()) {
+            options = options.expecting(output.clone());
+        }
+        let (key, tokenizer) = (&model.key, model.tokenizer.as_ref());
+        let request = ProofRequest::of_ids(key, tokenizer, PromptIds::from(record.prompt.clone()), &options)?;
+        task.watch.expect(Timetable::new(model, &request));
+        let division = self.served.divide(request.lengths).map_err(tessera::OutOfBudget::new)?;
+        if division.layers.len() > 1 {
+            return self.prove_in_chunks(task, record, context, &division, progress);
+        }
+        let quantised = self.served.quantised(&division.plan);
+        let output = match &record.output {
+            Some(output) => output.clone(),
+            None => {
+                progress.phase("generate", Some(record.tokens as u64));
+                let options = GenerateOptions::at_most(record.tokens);
+                generate(&quantised, &record.prompt, &options, |_| progress.advance(1))?.ids
+            }
+        };
+        let prover = ProverModel {
+            quantised: &quantised,
+            ..model.prover()
+        };
+        let statement = Statement {
+            prompt: record.prompt.clone(),
+            output,
+        };
+        Ok(prove_statement(&prover, statement, context, progress)?.bytes)
+    }
+
+    /// Makes a proof in chunks, which survive a crash.
+    fn prove_in_chunks(
+        &self,
+        task: &Task,
+        record: &Record,
+        context: Option<Context>,
+        division: &Division,
+        progress: &dyn Progress,
+    ) -> Result<Vec<u8>, Error> {
+        let dir = self.store.work_dir(task.id);
+        let model = Model::open(&self.served.model.dir)?.with_choices(division.plan.choices);
+        let driver = work::drive(&dir)?;
+        let path = self.store.proof_path(task.id);
+        let generated = self.served.generates();
+        let options = GenerateOptions {
+            tokens: record
+                .output
+                .as_ref()
+                .filter(|_| generated)
+                .map_or(record.tokens, Vec::len),
+            ignore_eos: false,
+        };
+        let job = match WorkDir::open(&dir) {
+            // The work goes on as it was divided, although there may be more memory now.
+            Ok(job) if job.job.prompt == record.prompt => job,
+            _ => {
+                let request = work::Request {
+                    prompt: &record.prompt,
+                    options,
+                    context,
+                    layers: division.layers.clone(),
+                    out: &path,
+                };
+                WorkDir::create(&dir, &driver, &model, &request, progress)?
+            }
+        };
+        for chunk in job.open_chunks() {
+            job.prove_chunk(&model, chunk, progress)?;
+        }
+        Ok(job.compose(&model)?.0.to_bytes()?)
+    }
+
+    /// Verifies a proof as whoever gets it does, and checks that it is about the request.
+    fn verdict(&self, bytes: &[u8], record: &Record) -> Result<Accepted, String> {
+        let verdict = self.served.verifier.verify(bytes);
+        let Outcome::Accepted(proved) = &verdict.outcome else {
+            let reason = verdict.reason("the proof", "the key").unwrap_or_default();
+            return Err(format!("the proof does not verify: {reason}"));
+        };
+        let statement = proved.statement();
+        let context = proved.context().map(|context| context.to_string());
+        let same = record.output.as_ref().is_none_or(|output| *output == statement.output);
+        match same && statement.prompt == record.prompt && context == record.context {
+            true => Ok(Accepted {
+                security_bits: proved.security_bits(),
+                chunks: proved.chunks(),
+            }),
+            false => Err("the proof is about another answer than the one that was given".to_owned()),
+        }
+    }
+}
+
+fn made(verdict: Accepted, bytes: &[u8]) -> Made {
+    let bytes = bytes.len() as u64;
+    Made { verdict, bytes }
+}
