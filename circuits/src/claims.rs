@@ -315,10 +315,19 @@ impl<K: Scalar> Group<K> {
                 .collect();
         }
         let mut groups: Vec<Self> = Vec::new();
+        // Groups that may have these columns: of many lanes each has its own.
+        let mut known: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (tensor, columns) in terms {
-            match groups.iter_mut().find(|group| group.columns == columns) {
+            let first = columns.first().map(|(column, k)| (*column, k.words()));
+            let alike = known.entry(first).or_default();
+            let mut same = alike.iter().copied();
+            let same = same.find(|at| groups.get(*at).is_some_and(|group| group.columns == columns));
+            match same.and_then(|at| groups.get_mut(at)) {
                 Some(same) => same.weights.push(tensor),
-                None => groups.push(Self::new(part, tensor, columns)),
+                None => {
+                    alike.push(groups.len());
+                    groups.push(Self::new(part, tensor, columns));
+                }
             }
         }
         groups

@@ -13,17 +13,18 @@ fn enough(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Lengths>) -> bool
     security_bits(key, chunks, lengths) >= MIN_BITS
 }
 
-/// The most token rows that one piece can prove; `None` if the model has no such proof. Rows are all tokens of prompt
+/// The most token rows that one piece can prove, or a block or two fewer; `None` if the model has no such proof. Rows are all tokens of prompt
 /// and output but the last one.
 pub fn most_rows(key: &ModelKey) -> Option<usize> {
     let whole = [Chunk::whole(key.config.layers)];
-    // Texts of as many blocks of rows have one ledger. A longer one costs more, but it may be cut such that it has fewer cells than a
-    // shorter one: so a text below the limit may have to be proved in chunks.
+    // Texts of as many blocks of rows have one ledger. A longer text costs more, but it may be cut such that it has fewer cells than one a
+    // block shorter. So bisection finds a length that can be proved while one a block longer cannot, and not always the longest.
     let context = key.config.context;
     let longer = |rows: &usize| Some(Sizes::text_rows_of(rows + 1));
     let blocks = std::iter::successors(Some(1), longer).take_while(|rows| *rows < context);
     let lengths: Vec<usize> = blocks.chain([context]).collect();
-    lengths.into_iter().rev().find(|rows| enough(key, &whole, *rows))
+    let proved = lengths.partition_point(|rows| enough(key, &whole, *rows));
+    proved.checked_sub(1).map(|last| lengths[last])
 }
 
 /// The fewest chunks, as equal as can be, in which a statement of these lengths can be proved; `None` if no number of

@@ -109,7 +109,8 @@ fn time(text: &str) -> Result<Duration, String> {
         'd' => 86400,
         _ => return Err(wrong()),
     };
-    let number: u64 = text.trim_end_matches(unit).parse().map_err(|_| wrong())?;
+    let number = text.strip_suffix(unit).ok_or_else(wrong)?;
+    let number: u64 = number.parse().map_err(|_| wrong())?;
     number.checked_mul(seconds).map(Duration::from_secs).ok_or_else(wrong)
 }
 

@@ -446,7 +446,7 @@ fn a_memory_budget_is_kept_or_refused_before_any_work() {
             "--prompt-ids",
             ids,
             "--tokens",
-            "130",
+            "250",
             "--out",
             proof,
             "--memory",

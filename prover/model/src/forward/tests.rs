@@ -357,8 +357,8 @@ fn a_text_that_is_recorded_in_blocks_leaves_the_witness_of_one_block() {
         let random = random_ids(&model.config, 16, 23);
         for (ids, room) in [
             (&random[..13], 13),
-            (&random, 16),
-            (&vec![0; 11], 64),
+            (&random[..], 16),
+            (&[0; 11][..], 64),
             (&random[..11], 0),
         ] {
             let (mut expected, whole) = (Witness::default(), Chunk::whole(model.config.layers));

@@ -352,11 +352,8 @@ fn rows_cannot_be_exchanged() {
                     [(high, by), (low, less)] => low - high == 1 && (*by * base(127) + *less).is_zero(),
                     _ => false,
                 };
-                assert_eq!(
-                    !told,
-                    same || other_form,
-                    "{part:?}, row {from} over row {to}: {changed:?}"
-                );
+                let right = if same { !told } else { told || other_form };
+                assert!(right, "{part:?}, row {from} over row {to}: {changed:?}");
             }
         }
     }

@@ -201,13 +201,13 @@ fn statement() -> Vec<Row> {
         row!(Change "model" => VerifyError::OtherModel { .. }),
         row!(Change "statement.prompt[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statement.prompt[*]" => VerifyError::Statement(StatementError::UnknownToken { id: P, .. })),
-        row!(Truncate "statement.prompt" => VerifyError::Gkr(GkrError::Layer { .. })),
-        row!(Extend "statement.prompt" => VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Truncate "statement.prompt" => VerifyError::Boundaries(BoundaryError::Length { .. })),
+        row!(Extend "statement.prompt" => VerifyError::Boundaries(BoundaryError::Length { .. })),
         row!(Empty "statement.prompt" => VerifyError::Statement(StatementError::EmptyPrompt)),
         row!(Change "statement.output[*]" => VerifyError::Gkr(GkrError::Layer { .. })),
         row!(Modulus "statement.output[*]" => VerifyError::Statement(StatementError::UnknownToken { id: P, .. })),
-        row!(Truncate "statement.output" => VerifyError::Gkr(GkrError::Layer { .. })),
-        row!(Extend "statement.output" => VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Truncate "statement.output" => VerifyError::Boundaries(BoundaryError::Length { .. })),
+        row!(Extend "statement.output" => VerifyError::Boundaries(BoundaryError::Length { .. })),
         row!(Empty "statement.output" => VerifyError::Statement(StatementError::EmptyOutput)),
     ]
 }
