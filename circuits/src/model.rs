@@ -36,6 +36,8 @@ pub const TILE: usize = 1 << TILE_LOG;
 pub const MAX_BAND_LOG: u32 = 2;
 /// log2 of the rows of the tallest part that anybody proves: the ledger refuses taller ones, so that a verifier's memory is bounded.
 pub const MAX_ROWS_LOG: u32 = 27;
+/// log2 of the most cells of a chunk that anybody proves: a verifier calculates a coefficient of every unit of them, here of 2^24.
+pub const MAX_CELLS_LOG: u32 = 36;
 /// Smallest log2 of the number of rows of a component.
 pub const MIN_ROWS_LOG: u32 = 12;
 /// Most channels of a head (docs/protocol.md, section 16.5).

@@ -7,7 +7,7 @@ use std::ops::Deref;
 
 use crate::air::lookups::Lookup;
 use crate::air::Air;
-use crate::model::{Limbs, MatrixId, ModelParams, MAX_ROWS_LOG, MIN_ROWS_LOG};
+use crate::model::{Limbs, MatrixId, ModelParams, MAX_CELLS_LOG, MAX_ROWS_LOG, MIN_ROWS_LOG};
 use crate::sizes::{Extent, Sizes};
 
 /// A kind of rows. Every operator names its own.
@@ -483,8 +483,9 @@ fn cost(lane: &Air, lanes: u128, height: u32) -> u128 {
     lanes * (((width + lookups) << height) + width * COLUMN_COST)
 }
 
-/// The way to cut a part that costs least; the first of equal ones. Lanes of more than `2^MAX_ROWS_LOG` rows are taken only where no others
-/// are possible, because nobody proves such parts.
+/// The way to cut a part that costs least; the first of equal ones. Lanes of more than `2^MAX_ROWS_LOG` rows, which nobody
+/// proves, are taken only where the part has more than `2^MAX_CELLS_LOG` cells without them: then nobody proves it either, and few lanes
+/// are enough to say so.
 fn cheapest(own: &Rows) -> Cuts {
     let rows: u32 = own.axes.iter().sum();
     // Every way to cut all axes, the first axis changing last, with the log2 by which a lane is shorter.
@@ -496,13 +497,22 @@ fn cheapest(own: &Rows) -> Cuts {
         let longer = ways.iter().flat_map(|way| along.iter().map(move |own| with(way, own)));
         longer.collect()
     });
-    let with_cost = |(cuts, saved): (Cuts, u32)| {
-        let height = rows.checked_sub(saved).filter(|height| *height >= MIN_ROWS_LOG)?;
+    let with_cost = |(cuts, saved): &(Cuts, u32)| {
+        let height = rows.checked_sub(*saved).filter(|height| *height >= MIN_ROWS_LOG)?;
         let lanes: u128 = cuts.iter().map(|cut| cut.lanes as u128).product();
-        Some(((height > MAX_ROWS_LOG, cost(&own.air, lanes, height)), cuts))
+        let cells = (lanes * own.air.committed() as u128) << height;
+        Some((
+            height > MAX_ROWS_LOG,
+            cost(&own.air, lanes, height),
+            cells,
+            cuts.clone(),
+        ))
     };
-    let cheapest = ways.into_iter().filter_map(with_cost).min_by_key(|(cost, _)| *cost);
-    cheapest.map_or_else(Cuts::new, |(_, cuts)| cuts)
+    let costs: Vec<_> = ways.iter().filter_map(with_cost).collect();
+    let low = costs.iter().min_by_key(|(tall, cost, ..)| (*tall, *cost));
+    let low = low.filter(|(.., cells, _)| *cells <= 1 << MAX_CELLS_LOG);
+    let cheapest = low.or_else(|| costs.iter().min_by_key(|(_, cost, ..)| *cost));
+    cheapest.map_or_else(Cuts::new, |(.., cuts)| cuts.clone())
 }
 
 /// Every way to cut one axis, with the log2 by which a lane is shorter.

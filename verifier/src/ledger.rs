@@ -5,7 +5,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::MAX_ROWS_LOG;
+use tessera_circuits::model::{MAX_CELLS_LOG, MAX_ROWS_LOG};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
@@ -17,9 +17,6 @@ use crate::opening::{self, CommitmentParams};
 use crate::policy::{queries, LOOKUP_GRIND_BITS, MIN_BITS, STARK_LOG_BLOWUP, STARK_WORK_BITS};
 use crate::stark::component;
 pub use crate::term::{Term, FIELD_BITS};
-
-/// log2 of the most cells of a chunk. A verifier calculates a coefficient of every unit of them: here it has 2^24.
-const MAX_LOG_CELLS: u32 = 36;
 
 /// All error terms of one statement.
 #[derive(Clone, Debug, PartialEq)]
@@ -78,8 +75,8 @@ fn too_large(shape: &Shape) -> Option<Term> {
         let formula = format!("2^{height} rows of a part, the most are 2^{MAX_ROWS_LOG}");
         return Some(Term::certain("height", formula));
     }
-    (cells > 1 << MAX_LOG_CELLS).then(|| {
-        let formula = format!("{cells} committed cells, the most are 2^{MAX_LOG_CELLS}");
+    (cells > 1 << MAX_CELLS_LOG).then(|| {
+        let formula = format!("{cells} committed cells, the most are 2^{MAX_CELLS_LOG}");
         Term::certain("cells", formula)
     })
 }
@@ -316,7 +313,7 @@ mod tests {
                 let shape = key.shape(&Chunk::whole(key.config.layers), rows);
                 let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
                 assert!(total.is_finite() && total < 128.0, "{shape:?}: {total} bits");
-                if shape.max_log_rows() > MAX_ROWS_LOG || shape.cells() > 1 << MAX_LOG_CELLS {
+                if shape.max_log_rows() > MAX_ROWS_LOG || shape.cells() > 1 << MAX_CELLS_LOG {
                     assert!(total < MIN_BITS);
                 }
             }
