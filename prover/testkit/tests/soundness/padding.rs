@@ -184,6 +184,8 @@ fn take(shape: &Shape, all: &mut [Columns], longer: &Scene, which: impl Fn(Part,
                 let tokens = match part {
                     Part::SCORES => shape.pair_tokens([place[2], place[3], place[4]]),
                     Part::SOFTMAX => Some((place[2], 0)),
+                    // Of output tokens, not of rows.
+                    Part::LOGITS | Part::TOPS => None,
                     _ => Some((place[1], 0)),
                 };
                 if tokens.is_some_and(|(query, key)| which(part, query, key)) {
