@@ -104,7 +104,7 @@ library Plan {
         all[4][0] = rows - 1;
     }
 
-    /// Section 2.1: how many of the first rows, which are those of the text, are leading ones.
+    /// Section 2.1: how many of the first `rows` ids, which the text has, belong to leading rows.
     function leading(Header memory header, uint256[] memory ids, uint256 rows) internal pure returns (uint256 count) {
         if (header.run != 0) while (count < rows && ids[count] == ids[0]) count++;
         uint256 least = header.first < rows ? header.first : rows;

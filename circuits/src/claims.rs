@@ -39,8 +39,8 @@ pub enum Weight<K = SecureField> {
     Ones(u32),
     /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
     Sparse(u32, Vec<(usize, K)>),
-    /// `eq(row, i) eq(key, j)` where `j <= i`, zero elsewhere, for two axes of equal length together: those of a block of tokens. In the
-    /// last block of the text, which has its end, it is zero where `i` is behind the text.
+    /// `eq(row, i) eq(key, j)` where `j <= i`, zero elsewhere, over the queries `i` and the keys `j` of a block of tokens, which are two axes
+    /// of equal length. With the end of the text, the block is its last one, and the weight is zero where `i` is behind the text.
     Causal(Vec<K>, Vec<K>, Option<TextEnd>),
 }
 
@@ -315,7 +315,7 @@ impl<K: Scalar> Group<K> {
                 .collect();
         }
         let mut groups: Vec<Self> = Vec::new();
-        // Groups that may have these columns: of many lanes each has its own.
+        // By the first column, the groups that may have the same columns: parts have thousands of lanes, and each lane has its own.
         let mut known: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for (tensor, columns) in terms {
             let first = columns.first().map(|(column, k)| (*column, k.words()));
@@ -372,7 +372,7 @@ fn cut_term<K: Scalar>((mut tensor, own): Term<K>, axes: &[u32], cut: Cut, step:
         Weight::Text(point, end) => {
             let at = point.len().saturating_sub(log_lane as usize);
             let (lane_point, rest) = point.split_at(at);
-            // The lanes before the one in which the text ends are of the text as a whole.
+            // The text fills every lane before the one in which it ends.
             let own = Weight::text(rest, end);
             let last = end.lane_among(point.len(), log_lane);
             let whole = last + usize::from(matches!(own, Weight::Eq(_)));

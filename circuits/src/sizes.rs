@@ -25,7 +25,7 @@ const fn block_log(token: u32) -> u32 {
 pub struct Extent {
     /// Which one.
     pub axis: usize,
-    /// Its entries that have to be committed, from the first on.
+    /// How many entries have to be committed, from the first on.
     pub real: usize,
     /// log2 of the fewest entries of a lane along it.
     pub least: u32,
@@ -126,7 +126,7 @@ impl Sizes {
         self.text_blocks() << self.block()
     }
 
-    /// The same of a text of so many rows.
+    /// Returns [`Self::text_rows`] for a text of this many rows, whatever the model is.
     pub fn text_rows_of(rows: usize) -> usize {
         rows.next_multiple_of(1 << block_log(ModelConfig::token_log(rows)))
     }
@@ -134,7 +134,7 @@ impl Sizes {
     /// The lengths of the texts that have the same row spaces.
     pub const fn same_rows(&self) -> RangeInclusive<usize> {
         let most = self.text_rows();
-        // Texts of one block are as long as their axis is, which half as many rows would not be.
+        // A text of one block has an axis of the next power of two, so half as many rows would have a shorter axis.
         let least = match self.text_blocks() {
             1 => most / 2 + 1,
             _ => most + 1 - (1 << self.block()),
@@ -142,7 +142,7 @@ impl Sizes {
         least..=most
     }
 
-    /// How far an axis of token rows reaches: lanes along it are whole blocks.
+    /// The extent of an axis of token rows. Its lanes are whole blocks, because scores are committed for pairs of blocks.
     pub const fn tokens(&self, axis: usize) -> Extent {
         Extent {
             axis,

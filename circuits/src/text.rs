@@ -14,23 +14,23 @@ pub struct TextEnd {
 }
 
 impl TextEnd {
-    /// The block of the last row, among those of the `2^log` rows that have it.
+    /// Returns the number of the block in which the text ends, counted within an aligned range of `2^log` rows that includes the block.
     const fn block_among(self, log: usize) -> usize {
         (self.last.value & ((1 << log) - 1)) >> self.block
     }
 
-    /// Whether the text goes on to the end of the `2^log` rows that have its last row. A symbol stands for statements whose text does and
-    /// for others, so of symbols this is never true.
+    /// Whether the text fills the aligned range of `2^log` rows in which it ends. For symbols the answer is always no, because a symbol
+    /// stands for texts that fill the range and for texts that do not.
     pub const fn is_whole<K: Scalar>(self, log: usize) -> bool {
         !K::SYMBOLIC && (self.last.value + 1) & ((1 << log) - 1) == 0
     }
 
-    /// Whether a row, of the `2^log` that have the last one of the text, is one of the text.
+    /// Whether a row belongs to the text, counted within the aligned range of `2^log` rows in which the text ends.
     pub const fn has(self, row: usize, log: usize) -> bool {
         row <= self.last.value & ((1 << log) - 1)
     }
 
-    /// The lane in which the text ends, among those of `2^log_lane` rows that `2^log` rows are cut into.
+    /// Returns the number of the lane in which the text ends, if `2^log` rows are cut into lanes of `2^log_lane` rows.
     pub const fn lane_among(self, log: usize, log_lane: u32) -> usize {
         (self.last.value & ((1 << log) - 1)) >> log_lane
     }
@@ -62,7 +62,7 @@ impl TextEnd {
     pub fn eval<K: Scalar>(self, a: &[K], b: &[K]) -> K {
         let block = self.block_among(a.len());
         let ((a, a_within), (b, b_within)) = (self.split(a), self.split(b));
-        // The blocks whose first bits are less than those of the last block, and the one whose bits are the same.
+        // Bit by bit from the first one: the blocks before the last block of the text, and this block itself.
         let (mut less, mut same) = (K::zero(), K::one());
         for (bit, (a, b)) in (0..a.len()).rev().zip(a.iter().zip(b)) {
             let one = *a * *b;

@@ -25,7 +25,7 @@ const ROWS: usize = 128;
 pub enum Event {
     /// A token.
     Token {
-        /// Its id.
+        /// The id of the token.
         id: u32,
         /// Whether the answer ends with it.
         last: bool,

@@ -60,11 +60,11 @@ pub struct Metrics {
 
 /// A value that is known when the text is written.
 pub struct Gauge {
-    /// Its name, without the prefix.
+    /// The name of the metric, without the prefix.
     pub name: &'static str,
     /// What it says.
     pub help: &'static str,
-    /// Its value.
+    /// The value at this moment.
     pub value: u64,
 }
 

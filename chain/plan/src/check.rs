@@ -71,7 +71,7 @@ impl Plan {
     fn check_of(&self, key: &ModelKey, statement: &Statement, random: &mut Random) -> Result<(), Differs> {
         let inputs = inputs(&self.shape, || random.element());
         let ends = opened(key, &self.shape).map(|columns| (0..columns.log_bands()).map(|_| random.element()).collect());
-        // The row spaces are those of the plan, but where the text ends is the statement's.
+        // The plan has the same row spaces, but its text fills the last block, and this one may end before.
         let shape = key.shape(&Chunk::whole(key.config.layers), statement.lengths());
         let expected = calculate(key, &shape, statement, &inputs, &ends);
         let given = [in_order(&inputs), ends.concat()].concat();

@@ -282,7 +282,8 @@ impl<K: Scalar> Public<'_, K> {
         narrow_from(shift, remainder).map(|factor| self.channel_weights(kind, shift, weights, factor))
     }
 
-    /// What the biases add to all accumulators at the random point. Every row of the text has them, and of the logits every output.
+    /// Returns the sum of all biases at the random point. A matmul adds its biases in every row of the text, and Head adds them for every
+    /// output token.
     pub(crate) fn biases(&self) -> K {
         let (config, points) = (&self.shape.config, self.points);
         let outputs: K = eq_table(&points.output).into_iter().take(self.shape.outputs).sum();
@@ -332,7 +333,8 @@ impl<K: Scalar> Public<'_, K> {
         (!narrow.is_empty()).then(|| Weight::Sparse(self.lead(part), narrow))
     }
 
-    /// Weights of the rows of each class, as a sum: rows of the body are those of the text less the leading ones.
+    /// Returns the weights of the rows of each class. The weights of one class add up: the body has all rows of the text, and takes the
+    /// leading rows off again.
     pub(crate) fn classes(&self) -> Vec<(RowClass, Weight<K>)> {
         let mut rows = eq_table(&self.points.token);
         rows.truncate(self.shape.most_leading(&self.params.leading));

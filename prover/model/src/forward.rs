@@ -2,6 +2,7 @@
 //! key/value cache. All arithmetic is that of `tessera_circuits::semantics`.
 
 mod attention;
+mod beginning;
 mod kernels;
 mod linear;
 mod matmul;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use tessera_circuits::chunk::{Boundary, Chunk};
 use tessera_circuits::gains::Gains;
-use tessera_circuits::model::{ChannelShift, LeadingRows, MatmulKind, RowClass};
+use tessera_circuits::model::{ChannelShift, MatmulKind, RowClass};
 use tessera_circuits::ops::stream::Update;
 use tessera_circuits::semantics::{direction, mlp_table, norm_element, norm_rsqrt, norm_sums, round_shift};
 use tessera_circuits::statement::{class_of, norm_of};
@@ -27,6 +28,7 @@ use thiserror::Error;
 
 use crate::passes::{Traffic, WeightPass, Window};
 use crate::QuantisedModel;
+use beginning::Beginning;
 use kernels::{add_normed, in_rows, least, requantise_acc, requantise_stream, Clipped, HeadCache, ScoreTables};
 use matmul::{embedding, windows};
 use tessera_kernels::device::DeviceError;
@@ -112,40 +114,6 @@ type Cache = Vec<Vec<HeadCache>>;
 struct Place {
     text: usize,
     position: usize,
-}
-
-/// What is known of the beginning of a text, on which the class of a row depends.
-#[derive(Clone, Copy, Debug, Default)]
-struct Beginning {
-    /// Leading rows so far.
-    leading: usize,
-    /// The id that all rows so far have, if there is one.
-    run: Option<u32>,
-}
-
-impl Beginning {
-    /// Counts the leading rows among those of `ids`, which follow the first `before` rows.
-    fn read(&mut self, rule: &LeadingRows, before: usize, ids: &[u32]) {
-        // A text that begins with another token than that of the rule has no leading rows, in whatever blocks it comes.
-        let begins = match before {
-            0 => rule.token.is_none_or(|token| ids.first() == Some(&token)),
-            _ => rule.token.is_none() || self.leading > 0,
-        };
-        if !begins {
-            return;
-        }
-        let first = match before {
-            0 => ids.first().copied(),
-            _ => self.run,
-        };
-        let same = ids.iter().take_while(|id| Some(**id) == first).count();
-        let total = before + ids.len();
-        if rule.run && first.is_some() {
-            self.leading = self.leading.max(before + same);
-        }
-        self.run = first.filter(|_| same == ids.len());
-        self.leading = self.leading.max(usize::from(rule.first).min(total));
-    }
 }
 
 /// A pass over the weights.

@@ -270,7 +270,7 @@ mod tests {
         for step in 0..6 {
             if step == 2 {
                 all.remove(first);
-                // Its number is taken by another text.
+                // Another text takes the number that is free now.
                 all.add(&prompts[0], options).unwrap();
             }
             let tokens = all.step(64).unwrap();

@@ -159,8 +159,8 @@ pub enum Table {
     Entries(Vec<K>),
     /// Sixteen entries each.
     Packs(Vec<Packed>),
-    /// The same of a table whose first `lead` variables name slices, of which only the beginnings are here: each slice has `slice` packs, and
-    /// zeros behind those that are here. Rows of a text are such a beginning of an axis of token rows.
+    /// Packs of a table whose first `lead` variables name slices. The host has made the beginning of each slice; the rest of its `slice`
+    /// packs is zero. For example, a slice is a layer, and its beginning has the rows of the text.
     Beginnings {
         /// As many packs of each slice.
         packs: Vec<Packed>,

@@ -52,8 +52,8 @@ pub(crate) fn rows(count: usize, width: usize, fill: impl Fn(usize, &mut [Packed
     table
 }
 
-/// Of a table of (lead, token, ..) whose rows have `width` packs, filled as [`rows`] says, the rows of the blocks of the text; the others
-/// are zero.
+/// Makes a table of (lead, token, ..) whose rows have `width` packs. `fill` fills the rows of the blocks of the text, as for [`rows`]; the
+/// others are zero.
 pub(crate) fn text_rows(sizes: &Sizes, lead: u32, width: usize, fill: impl Fn(usize, &mut [Packed]) + Sync) -> Factor {
     let (text, token) = (sizes.text_rows(), sizes.token);
     let place = |row: usize| ((row / text) << token) | (row % text);
@@ -87,9 +87,9 @@ impl Factors<'_> {
         self.bound_with(part, columns, outer, &eq_table(point))
     }
 
-    /// The same with other weights than those of a point. Weights that are fewer than a lane has entries along the axis, or as many, are
-    /// those of every block of as many entries: what is left of the axis is the block. If they are more, the axis is cut, and each lane has
-    /// its own.
+    /// As [`Self::bound`], with any weights. If there are at most as many weights as a lane has entries along the axis, every block of as
+    /// many entries is bound with them, and the axis that is left counts the blocks. If there are more, the axis is cut, and each lane takes
+    /// its own weights.
     pub(crate) fn bound_with(
         &self,
         part: Part,

@@ -119,7 +119,7 @@ fn tokens(app: &App, prompt: usize, asked: Option<usize>) -> Result<usize, Refus
 
 /// An answer that has ended.
 pub struct Ended {
-    /// Its ids.
+    /// The ids of its tokens.
     pub output: Vec<u32>,
     /// How it ends: `stop` or `length`.
     pub reason: &'static str,

@@ -84,7 +84,7 @@ impl App {
     /// Refuses a request for another model.
     ///
     /// # Errors
-    /// If the name is not that of the model, nor its id.
+    /// If `name` is neither the name nor the id of the model that is served.
     pub fn check_model(&self, name: &str) -> Result<(), Refusal> {
         let served = &self.served;
         if name == served.name || name == served.id {

@@ -24,9 +24,9 @@ pub struct Proving {
 /// How an answer is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Streaming {
-    /// Token by token.
+    /// Whether the client asks for the answer token by token.
     pub stream: bool,
-    /// With a chunk that says how many tokens there were.
+    /// Whether it asks for a last chunk that says how many tokens there were.
     pub usage: bool,
 }
 

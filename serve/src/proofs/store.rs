@@ -59,7 +59,7 @@ pub enum StoreError {
     OtherModel {
         /// The store.
         dir: PathBuf,
-        /// Its model.
+        /// The model of the proofs that the store has.
         found: String,
         /// The model that is served.
         model: String,

@@ -82,7 +82,7 @@ struct Made {
 /// If the threads cannot be started.
 pub fn threads(count: usize) -> Result<ThreadPool, String> {
     let builder = ThreadPoolBuilder::new().num_threads(count).start_handler(|_| {
-        // On Linux, what is set for a process is that of the calling thread. Best effort.
+        // Linux sets the priority of the calling thread alone. A thread that keeps its priority proves as well, so an error does not matter.
         #[cfg(target_os = "linux")]
         let _ = rustix::process::setpriority_process(None, NICE);
     });

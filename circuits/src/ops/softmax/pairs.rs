@@ -105,7 +105,7 @@ impl<K: Scalar> Public<'_, K> {
         padded(self.shape.pairs().map(weight).collect(), axis.unwrap_or(0))
     }
 
-    /// What weighs the keys of a block.
+    /// Returns the weights of the keys within a block.
     fn keys_within(&self, keys: Keys<K>) -> Weight<K> {
         match keys {
             Keys::At(point) => eq(self.split(point).1),
@@ -124,7 +124,8 @@ impl<K: Scalar> Public<'_, K> {
         vec![layers, heads, blocks, eq(self.split(query).1), self.keys_within(keys)]
     }
 
-    /// The queries of the text at the point of tokens: those of whole blocks, and those of the last block if the text ends in it.
+    /// Splits the queries of the text in two: the text fills the blocks of the first ones, and it ends in the block of the others. If it
+    /// fills its last block, too, there are no others.
     fn queries(&self) -> Vec<Queries<K>> {
         let row = self.split(&self.points.token).1;
         let last = Weight::text(row, self.shape.end());
@@ -164,7 +165,7 @@ impl<K: Scalar> Public<'_, K> {
         self.queries().into_iter().map(tensor).collect()
     }
 
-    /// The same at the point of keys on the open or on the masked pairs of tokens.
+    /// As [`Self::score_tensors`] at the point of keys, with the open or with the masked pairs of tokens alone.
     pub(super) fn masked_tensors(&self, front: [Weight<K>; 2], pairs: Pairs) -> Vec<Tensor<K>> {
         let queries = self.queries().into_iter();
         let of = |own| match self.shape.config.is_causal() {
@@ -174,7 +175,7 @@ impl<K: Scalar> Public<'_, K> {
         queries.flat_map(of).collect()
     }
 
-    /// Without a causal mask the keys of the text are open, and those behind it are masked: they are in its last block.
+    /// Without a causal mask every query sees the keys of the text. The keys behind the text are masked; they lie in its last block.
     fn padding_tensors(&self, [layers, heads]: &[Weight<K>; 2], own: Queries<K>, pairs: Pairs) -> Vec<Tensor<K>> {
         let within = self.split(&self.points.key).1;
         let last = self.shape.text_blocks() - 1;

@@ -11,7 +11,7 @@ use super::{
     pair, Activations, Coefficients, Elements, Isa, LimbSums, Lines, Plane, Run, Runs, BLOCK, BLOCK_COLUMNS, LINE, P,
     PLANE_BLOCKS, ROWS, SIMD_LANES, TERMS,
 };
-use vector::Vector;
+use vector::{Products, Vector};
 
 fn check(isa: Isa) {
     assert!(isa.available(), "{isa:?} is not available on this processor");
@@ -430,7 +430,7 @@ fn multiply_avx512(planes: Planes<'_>, a: &Activations, first: usize, shift: u32
 /// # Safety
 /// The processor must have the instructions of `V`.
 #[inline(always)]
-unsafe fn multiply_with<V: Vector, const N: usize>(
+unsafe fn multiply_with<V: Products, const N: usize>(
     planes: Planes<'_>,
     a: &Activations,
     first: usize,
@@ -452,7 +452,7 @@ unsafe fn multiply_with<V: Vector, const N: usize>(
 /// # Safety
 /// The processor must have the instructions of `V`.
 #[inline(always)]
-unsafe fn multiply_tokens<V: Vector, const N: usize, const T: usize>(
+unsafe fn multiply_tokens<V: Products, const N: usize, const T: usize>(
     (planes, ahead): Planes<'_>,
     a: &Activations,
     first: usize,

@@ -118,7 +118,8 @@ pub(super) fn requantise_rows(acc: &Acc, shifts: &[u8]) -> (Vec<i16>, Clipped) {
 }
 
 /// Rounds accumulators `[rows][outputs]`, with the previous state if there is one, into the residual stream. The exponents
-/// of the channels, as [`Update::exponents`] has them, are those of the first list in the first `leading` rows. Counts what saturates.
+/// of the channels, as [`Update::exponents`] has them, stand in the first list for the first `leading` rows, and in the second one for the
+/// others. Counts what saturates.
 pub(super) fn requantise_stream(
     acc: &Acc,
     previous: Option<&[i16]>,

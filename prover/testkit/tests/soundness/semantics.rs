@@ -70,7 +70,7 @@ pub fn one_token_of(model: QuantisedModel) -> Scene {
     one_token_after(model, QUERY + 1)
 }
 
-/// The same with a token more behind the attacked row, which does not see it.
+/// As [`one_token_of`], with one more token behind the attacked row, which must not see it.
 pub fn one_token_later(model: QuantisedModel) -> Scene {
     one_token_after(model, QUERY + 2)
 }

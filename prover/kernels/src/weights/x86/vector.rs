@@ -12,25 +12,30 @@ pub(super) trait Vector: Copy {
     unsafe fn stream(self, to: *mut u8);
     /// The same 32 bits in every lane.
     unsafe fn splat(v: u32) -> Self;
-    /// 32-bit lane `4 i + j` is dword `i` of the bytes at `from`, which has as many dwords as the vector has
-    /// 128-bit lanes.
-    unsafe fn spread(from: *const u8) -> Self;
     /// `self` plus, per 32-bit lane, four products of unsigned and signed bytes.
     unsafe fn dot(self, unsigned: Self, signed: Self) -> Self;
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn and(self, other: Self) -> Self;
     unsafe fn or(self, other: Self) -> Self;
-    unsafe fn xor(self, other: Self) -> Self;
     unsafe fn shl<const N: u32>(self) -> Self;
     unsafe fn shr<const N: u32>(self) -> Self;
     unsafe fn shl_by(self, n: u32) -> Self;
     /// Unsigned minimum of 32-bit lanes.
     unsafe fn min(self, other: Self) -> Self;
-    /// Transposes the 4 x 4 bytes of every 128-bit lane.
-    unsafe fn transpose(self) -> Self;
     unsafe fn unpack_words(self, other: Self) -> [Self; 2];
     unsafe fn unpack_quads(self, other: Self) -> [Self; 2];
+}
+
+/// What products with tiles need beside. AVX2 has products of its own ([`super::wide`]). Callers must make sure of the same as those of
+/// [`Vector`].
+pub(super) trait Products: Vector {
+    /// 32-bit lane `4 i + j` is dword `i` of the bytes at `from`, which has as many dwords as the vector has
+    /// 128-bit lanes.
+    unsafe fn spread(from: *const u8) -> Self;
+    unsafe fn xor(self, other: Self) -> Self;
+    /// Transposes the 4 x 4 bytes of every 128-bit lane.
+    unsafe fn transpose(self) -> Self;
     /// 128-bit lane `i` is the sum of the 128-bit lanes of vector `i`, one vector for each lane.
     unsafe fn fold<const N: usize>(vectors: [Self; N]) -> Self;
 }
@@ -67,11 +72,6 @@ impl Vector for __m512i {
         _mm512_set1_epi32(v as i32)
     }
     #[inline(always)]
-    unsafe fn spread(from: *const u8) -> Self {
-        let four = _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast()));
-        _mm512_shuffle_epi8(four, Self::load(SPREAD.as_ptr()))
-    }
-    #[inline(always)]
     unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
         _mm512_dpbusd_epi32(self, unsigned, signed)
     }
@@ -92,10 +92,6 @@ impl Vector for __m512i {
         _mm512_or_si512(self, other)
     }
     #[inline(always)]
-    unsafe fn xor(self, other: Self) -> Self {
-        _mm512_xor_si512(self, other)
-    }
-    #[inline(always)]
     unsafe fn shl<const N: u32>(self) -> Self {
         _mm512_slli_epi32::<N>(self)
     }
@@ -112,17 +108,29 @@ impl Vector for __m512i {
         _mm512_min_epu32(self, other)
     }
     #[inline(always)]
-    unsafe fn transpose(self) -> Self {
-        let control = _mm512_broadcast_i32x4(_mm_loadu_si128(TRANSPOSE.as_ptr().cast()));
-        _mm512_shuffle_epi8(self, control)
-    }
-    #[inline(always)]
     unsafe fn unpack_words(self, other: Self) -> [Self; 2] {
         [_mm512_unpacklo_epi16(self, other), _mm512_unpackhi_epi16(self, other)]
     }
     #[inline(always)]
     unsafe fn unpack_quads(self, other: Self) -> [Self; 2] {
         [_mm512_unpacklo_epi64(self, other), _mm512_unpackhi_epi64(self, other)]
+    }
+}
+
+impl Products for __m512i {
+    #[inline(always)]
+    unsafe fn spread(from: *const u8) -> Self {
+        let four = _mm512_broadcast_i32x4(_mm_loadu_si128(from.cast()));
+        _mm512_shuffle_epi8(four, Self::load(SPREAD.as_ptr()))
+    }
+    #[inline(always)]
+    unsafe fn xor(self, other: Self) -> Self {
+        _mm512_xor_si512(self, other)
+    }
+    #[inline(always)]
+    unsafe fn transpose(self) -> Self {
+        let control = _mm512_broadcast_i32x4(_mm_loadu_si128(TRANSPOSE.as_ptr().cast()));
+        _mm512_shuffle_epi8(self, control)
     }
     #[inline(always)]
     unsafe fn fold<const N: usize>(v: [Self; N]) -> Self {
@@ -155,11 +163,6 @@ impl Vector for __m256i {
     unsafe fn splat(v: u32) -> Self {
         _mm256_set1_epi32(v as i32)
     }
-    #[inline(always)]
-    unsafe fn spread(from: *const u8) -> Self {
-        let two = _mm256_set1_epi64x(from.cast::<i64>().read_unaligned());
-        _mm256_shuffle_epi8(two, Self::load(SPREAD.as_ptr()))
-    }
     /// There is no such instruction that does not saturate: even and odd bytes are widened.
     #[inline(always)]
     unsafe fn dot(self, unsigned: Self, signed: Self) -> Self {
@@ -187,10 +190,6 @@ impl Vector for __m256i {
         _mm256_or_si256(self, other)
     }
     #[inline(always)]
-    unsafe fn xor(self, other: Self) -> Self {
-        _mm256_xor_si256(self, other)
-    }
-    #[inline(always)]
     unsafe fn shl<const N: u32>(self) -> Self {
         self.shl_by(N)
     }
@@ -207,23 +206,11 @@ impl Vector for __m256i {
         _mm256_min_epu32(self, other)
     }
     #[inline(always)]
-    unsafe fn transpose(self) -> Self {
-        let control = _mm256_broadcastsi128_si256(_mm_loadu_si128(TRANSPOSE.as_ptr().cast()));
-        _mm256_shuffle_epi8(self, control)
-    }
-    #[inline(always)]
     unsafe fn unpack_words(self, other: Self) -> [Self; 2] {
         [_mm256_unpacklo_epi16(self, other), _mm256_unpackhi_epi16(self, other)]
     }
     #[inline(always)]
     unsafe fn unpack_quads(self, other: Self) -> [Self; 2] {
         [_mm256_unpacklo_epi64(self, other), _mm256_unpackhi_epi64(self, other)]
-    }
-    #[inline(always)]
-    unsafe fn fold<const N: usize>(v: [Self; N]) -> Self {
-        _mm256_add_epi32(
-            _mm256_permute2x128_si256::<0x20>(v[0], v[1]),
-            _mm256_permute2x128_si256::<0x31>(v[0], v[1]),
-        )
     }
 }
