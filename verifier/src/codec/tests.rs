@@ -124,11 +124,11 @@ fn encoding_round_trips() {
 #[test]
 fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
-    assert_eq!(bytes, b"TESSPRF\0\x12\0\0\0\x04\x03\x02\x01");
+    assert_eq!(bytes, b"TESSPRF\0\x14\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
     assert_eq!(bytes, b"TESSKEY\0\x0a\0\0\0\0");
     let bytes = encode(FileKind::Chunk, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSCHK\0\x0e\0\0\0\0");
+    assert_eq!(bytes, b"TESSCHK\0\x0f\0\0\0\0");
 }
 
 #[test]
