@@ -87,6 +87,7 @@ impl Chunk {
         ModelConfig {
             layers: self.layers().len(),
             rotation_of: model.rotation_of.get(self.layers()).unwrap_or_default().to_vec(),
+            blocks: model.blocks.within(self.layers()),
             ..model.clone()
         }
     }

@@ -13,10 +13,11 @@ use std::ops::{Add, Mul, Range};
 
 use stwo::core::fields::qm31::SecureField;
 
+use crate::band::Band;
 use crate::mle::{eq_eval, eq_table, index_eq};
 use crate::scalar::{Corner, Scalar, Word};
 use crate::shape::{Cut, Part, Shape};
-use crate::text::TextEnd;
+use crate::text::{products, TextEnd};
 
 use self::lazy::Products;
 pub use self::lazy::{Factor, Lazy, Residual, Scaled};
@@ -39,9 +40,10 @@ pub enum Weight<K = SecureField> {
     Ones(u32),
     /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
     Sparse(u32, Vec<(usize, K)>),
-    /// `eq(row, i) eq(key, j)` where `j <= i`, zero elsewhere, over the queries `i` and the keys `j` of a block of tokens, which are two axes
-    /// of equal length. With the end of the text, the block is its last one, and the weight is zero where `i` is behind the text.
-    Causal(Vec<K>, Vec<K>, Option<TextEnd>),
+    /// `eq(row, i) eq(key, j)` on the pairs of a band, zero elsewhere, over the queries `i` and the keys `j` of a pair of blocks of tokens, which
+    /// are two axes of equal length. With the end of the text, the block of the queries is its last one, and the weight is zero where `i` is
+    /// behind the text.
+    Open(Vec<K>, Vec<K>, Band, Option<TextEnd>),
 }
 
 impl<K: Scalar> Weight<K> {
@@ -81,7 +83,7 @@ impl<K: Scalar> Weight<K> {
             Self::Dense(values) => values.len().next_power_of_two().trailing_zeros(),
             Self::Lazy(lazy) => lazy.weights().len().next_power_of_two().trailing_zeros(),
             Self::Ones(log) | Self::Sparse(log, _) => *log,
-            Self::Causal(row, key, _) => (row.len() + key.len()) as u32,
+            Self::Open(row, key, ..) => (row.len() + key.len()) as u32,
         }
     }
 
@@ -102,12 +104,12 @@ impl<K: Scalar> Weight<K> {
                 }
                 table
             }
-            Self::Causal(row, key, end) => {
+            Self::Open(row, key, band, end) => {
                 let keys = eq_table(key);
                 let rows = eq_table(row);
                 let rows = end.map_or(rows.clone(), |end| end.cut(rows)).into_iter().enumerate();
                 let of_row = |(i, w): (usize, K)| {
-                    let open = move |j: usize, v: K| if j <= i { w * v } else { K::zero() };
+                    let open = move |j: usize, v: K| if band.has(i, j) { w * v } else { K::zero() };
                     keys.iter()
                         .enumerate()
                         .map(move |(j, v)| open(j, *v))
@@ -134,9 +136,9 @@ impl<K: Scalar> Weight<K> {
                 own.and_then(|at| entries.get(at))
                     .map_or(K::zero(), |(_, value)| *value)
             }
-            Self::Causal(row, key, end) => {
+            Self::Open(row, key, band, end) => {
                 let (i, j) = (index >> key.len(), index & ((1 << key.len()) - 1));
-                match j <= i && end.is_none_or(|end| end.has(i, row.len())) {
+                match band.has(i, j) && end.is_none_or(|end| end.has(i, row.len())) {
                     true => index_eq(i, row) * index_eq(j, key),
                     false => K::zero(),
                 }
@@ -202,11 +204,12 @@ impl<'a, K: Scalar> End<'a, K> {
                 let terms = entries.iter().filter_map(|(i, value)| Some(*value * *table.get(*i)?));
                 terms.fold(zero, |sum, term| sum + term)
             }
-            Weight::Causal(row, key, end) => {
+            Weight::Open(row, key, band, end) => {
                 let (u, v) = own.split_at(row.len().min(own.len()));
-                match end {
-                    Some(end) => end.causal([row, key], [u, v]),
-                    None => causal(row, key, u, v),
+                match (*band, end) {
+                    (Band::CAUSAL, Some(end)) => end.causal([row, key], [u, v]),
+                    (Band::CAUSAL, None) => causal(row, key, u, v),
+                    _ => band.sum(&products(row, u), &products(key, v), *end),
                 }
             }
         }
@@ -407,7 +410,7 @@ fn cut_term<K: Scalar>((mut tensor, own): Term<K>, axes: &[u32], cut: Cut, step:
                 .collect()
         }
         // Tokens of a block are never cut.
-        Weight::Causal(..) => vec![with(weight, columns(0, one).collect())],
+        Weight::Open(..) => vec![with(weight, columns(0, one).collect())],
         Weight::Lazy(lazy) => {
             let lanes = lazy.chunks_of(1 << log_lane).into_iter().take(cut.lanes).enumerate();
             lanes
@@ -557,7 +560,7 @@ pub fn sketch<K: Scalar>(tensor: &[Weight<K>]) -> Vec<(usize, [u32; 4])> {
         Weight::Lazy(lazy) => lazy.weights().first().map(|k| (3, *k)),
         Weight::Ones(_) => None,
         Weight::Sparse(_, entries) => entries.first().map(|(i, k)| (*i, *k)),
-        Weight::Causal(row, _, _) => row.first().map(|k| (2, *k)),
+        Weight::Open(row, ..) => row.first().map(|k| (2, *k)),
     };
     let words = |(i, k): (usize, K)| (i, k.words());
     tensor.iter().filter_map(of).map(words).collect()

@@ -11,6 +11,7 @@ mod rotation;
 mod samples;
 mod shifts;
 mod states;
+mod windows;
 
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
@@ -27,6 +28,7 @@ pub use rotation::{Rotation, MAX_ROTATIONS};
 pub(crate) use samples::{odd_config, test_params};
 pub use shifts::{ByClass, ChannelShift, RowClass, StreamShift};
 pub use states::Maker;
+pub use windows::Windows;
 
 /// Side of a weight tile, log2 (docs/protocol.md, section 3).
 pub const TILE_LOG: u32 = 6;
@@ -40,6 +42,8 @@ pub const MAX_ROWS_LOG: u32 = 27;
 pub const MAX_CELLS_LOG: u32 = 36;
 /// Smallest log2 of the number of rows of a component.
 pub const MIN_ROWS_LOG: u32 = 12;
+/// Most layers of a model.
+pub const MAX_LAYERS: usize = 1 << 10;
 /// Most channels of a head (docs/protocol.md, section 16.5).
 pub const MAX_HEAD_DIM: usize = 1 << 8;
 /// Largest vocabulary.
@@ -199,7 +203,7 @@ impl ModelConfig {
     /// Checks that every dimension is one the constraints were written for. Total on hostile input.
     pub fn check(&self) -> Result<(), ModelError> {
         range("hidden_size", self.hidden as u64, 2, 1 << 14)?;
-        range("num_hidden_layers", self.layers as u64, 1, 1 << 10)?;
+        range("num_hidden_layers", self.layers as u64, 1, MAX_LAYERS as u64)?;
         range("num_attention_heads", self.heads as u64, 1, 1 << 8)?;
         range("num_key_value_heads", self.kv_heads as u64, 1, 1 << 8)?;
         range("head_dim", self.head_dim as u64, 2, MAX_HEAD_DIM as u64)?;
@@ -215,6 +219,7 @@ impl ModelConfig {
         number("rms_norm_eps", self.rms_eps, &RMS_EPS, "0..=1")?;
         self.check_rotations()?;
         self.blocks.check()?;
+        self.windows().map_or(Ok(()), |own| own.check(self))?;
         if let Some(separator) = self.reranker().and_then(|own| own.separator) {
             range("separator", separator.into(), 0, self.vocab as u64 - 1)?;
             // Types of tokens are in the rows of the positions.
@@ -321,9 +326,9 @@ impl ModelConfig {
         matches!(self.blocks.output, Output::Tokens)
     }
 
-    /// Whether a token sees itself and those before it. In other models it sees all tokens of the text.
+    /// Whether a token sees itself and those before it, or the last of these. In other models it sees all tokens of the text.
     pub const fn is_causal(&self) -> bool {
-        matches!(self.blocks.mask, Mask::Causal)
+        !matches!(self.blocks.mask, Mask::Full)
     }
 
     /// Whether attention and MLP add to the normed state before, and the sum is normed.

@@ -96,7 +96,7 @@ impl TextEnd {
 }
 
 /// `eq(a, .) eq(b, .)`, entry by entry.
-fn products<K: Scalar>(a: &[K], b: &[K]) -> Vec<K> {
+pub(crate) fn products<K: Scalar>(a: &[K], b: &[K]) -> Vec<K> {
     let both = eq_table(a).into_iter().zip(eq_table(b));
     both.map(|(a, b)| a * b).collect()
 }

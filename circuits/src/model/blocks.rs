@@ -1,8 +1,9 @@
 //! How the blocks of a model follow each other, and what comes out of it.
 
 use std::fmt;
+use std::ops::Range;
 
-use super::{range, ModelError};
+use super::{range, ModelError, Windows};
 use serde::{Deserialize, Serialize};
 
 /// How the blocks of a model are built and what comes out of the last one: facts that are independent of each other. A key can
@@ -39,6 +40,8 @@ pub enum Mask {
     Causal,
     /// All tokens of the text.
     Full,
+    /// Itself and those before it, of which some layers see the last ones alone.
+    Windows(Windows),
 }
 
 /// The result that is made of the last states.
@@ -130,8 +133,16 @@ impl Blocks {
             score_cap: self.score_cap,
             ..Self::DECODER
         };
+        // Windows change nothing but how far layers look back.
+        let own = Self {
+            mask: match self.mask {
+                Mask::Windows(_) => Mask::Causal,
+                other => other,
+            },
+            ..self
+        };
         match self.output {
-            Output::Tokens => [Self::DECODER, parallel, normed].contains(&self),
+            Output::Tokens => [Self::DECODER, parallel, normed].contains(&own),
             Output::Vector(_) | Output::Scores(_) => self == Self::encoder(self.output),
         }
     }
@@ -145,6 +156,23 @@ impl Blocks {
             let (least, most) = (*ScoreCap::RANGE.start(), *ScoreCap::RANGE.end());
             range("cap of scores", cap.units.into(), least.into(), most.into())
         })
+    }
+
+    /// The window of the model, where some of its layers have one.
+    pub const fn windows(&self) -> Option<&Windows> {
+        match &self.mask {
+            Mask::Windows(own) => Some(own),
+            Mask::Causal | Mask::Full => None,
+        }
+    }
+
+    /// The facts of some of the layers alone.
+    pub(crate) fn within(self, layers: Range<usize>) -> Self {
+        let mask = match self.mask {
+            Mask::Windows(own) => own.within(layers).map_or(Mask::Causal, Mask::Windows),
+            other => other,
+        };
+        Self { mask, ..self }
     }
 
     /// How the vector of an encoder is made; `None` of models that generate tokens.
@@ -173,10 +201,14 @@ impl fmt::Display for Blocks {
             Order::SumFirst => "sums first",
         })?;
         f.write_str(if self.parallel { ", parallel" } else { "" })?;
-        f.write_str(match self.mask {
-            Mask::Causal => ", causal",
-            Mask::Full => ", all tokens seen",
-        })?;
+        match self.mask {
+            Mask::Causal => f.write_str(", causal")?,
+            Mask::Full => f.write_str(", all tokens seen")?,
+            Mask::Windows(own) => {
+                let layers = crate::wording::count(own.layers().count(), "layer");
+                write!(f, ", causal, a window of {} in {layers}", crate::wording::count(own.keys as usize, "key"))?;
+            }
+        }
         f.write_str(if self.norm_outputs { ", outputs normed" } else { "" })?;
         if let Some(cap) = self.score_cap {
             write!(f, ", scores capped at {}", cap.value())?;

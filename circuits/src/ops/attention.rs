@@ -125,14 +125,14 @@ impl<K: Scalar> Public<'_, K> {
         let (layer, rest) = at.split_at(p.layers as usize);
         let (head, key) = rest.split_at(p.heads as usize);
         let (layer, head) = (eq_table(layer), eq_table(head));
-        let front = [
-            padded(
-                times(&points.layer_weights(self.layers()), &layer),
-                self.lead(Part::SCORES),
-            ),
-            padded(times(&eq_table(&points.head), &head), p.heads),
-        ];
-        let probabilities = self.score_tensors(front, Keys::At(key));
+        let layers = times(&points.layer_weights(self.layers()), &layer);
+        let heads = padded(times(&eq_table(&points.head), &head), p.heads);
+        let probabilities = self.shape.kinds().into_iter().map(|kind| {
+            let front = [self.layers_of(&kind, &layers), heads.clone()];
+            let weights = self.score_tensors(&kind, front, Keys::At(key));
+            Group::new_sum(kind.part, weights, vec![(P, K::one())])
+        });
+        let probabilities = probabilities.collect();
         let values = vec![
             self.real_layers(Part::V, &layer),
             eq(key),
@@ -141,12 +141,8 @@ impl<K: Scalar> Public<'_, K> {
         ];
         let weight = points.att_weight();
         let limbs = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * points.limb)];
-        let columns = vec![(P, K::one())];
         [
-            LinearClaim::of(
-                "probabilities",
-                vec![Group::new_sum(Part::SCORES, probabilities, columns)],
-            ),
+            LinearClaim::of("probabilities", probabilities),
             claim("values", Part::V, values, limbs),
         ]
     }

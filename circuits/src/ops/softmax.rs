@@ -2,6 +2,7 @@
 //! exponential and the probability; one per (layer, head, query token) the largest score, the sum of the exponentials, and the
 //! reciprocal of the sum.
 
+mod kinds;
 mod pairs;
 
 use crate::air::gadgets::Remainder;
@@ -13,10 +14,11 @@ use crate::model::{log_ceil, Limbs};
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::semantics::{requantise, PROB_BITS};
-use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
+use crate::shape::{Along, Entry, Instance, OfText, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::{Extent, Sizes};
 use crate::wiring::{claim, eq, felt, padded, times, Claims, Points, Public, Rounding};
 
+pub use self::kinds::{BlockPairs, Kind};
 pub(super) use self::pairs::Keys;
 use self::pairs::Pairs;
 use super::operator::{Finals, Operator};
@@ -49,8 +51,10 @@ const RECIPROCALS: usize = 13;
 const PROBABILITIES: usize = 14;
 
 impl Part {
-    /// (layer, head, pair of blocks of tokens, query in its block, key in its block)
+    /// (layer, head, pair of blocks of tokens, query in its block, key in its block), of the layers without a window.
     pub const SCORES: Self = Self::new(5, "Scores");
+    /// The same of the layers with a window.
+    pub const WINDOWED: Self = Self::new(13, "Windowed");
     /// (layer, head, query token)
     pub const SOFTMAX: Self = Self::new(6, "Softmax");
 }
@@ -63,8 +67,10 @@ impl Product {
 }
 
 impl Rounded {
-    /// Scores.
-    pub const SCORE: Self = Self::of(Part::SCORES, 0);
+    /// Scores of a part of scores.
+    pub const fn score(part: Part) -> Self {
+        Self::of(part, 0)
+    }
 }
 
 /// The score.
@@ -134,6 +140,13 @@ pub const fn dividend() -> [i64; 2] {
     [(RECIPROCAL / radix) as i64, (RECIPROCAL % radix) as i64]
 }
 
+/// The shift of an entry of a part of scores.
+fn shift(entry: &Entry<'_>, part: Part) -> Option<u8> {
+    let [index, ..] = entry.place;
+    let layer = entry.sizes.layer_of(part, index)?;
+    entry.params.layers.get(layer).map(|layer| layer.attention.score)
+}
+
 /// Scores, their exponentials and probabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct Scores {
@@ -188,7 +201,7 @@ impl Scores {
         list.extend(SCORE.lookups());
         Air {
             columns: PLAIN + usize::from(self.capped),
-            powers: vec![(SCORE.pow(), Rounded::SCORE.tensor)],
+            powers: vec![(SCORE.pow(), Rounded::score(Part::SCORES).tensor)],
             lookups: list,
         }
     }
@@ -234,25 +247,32 @@ impl<K: Scalar> Operator<K> for Softmax {
     fn parts(&self, sizes: &Sizes) -> Vec<Rows> {
         let (p, config, block) = (&sizes.padded, &sizes.config, sizes.block());
         let (layers, heads) = (Extent::of(0, config.layers), Extent::of(1, config.heads));
-        let pairs = sizes.pairs().count();
-        let scores = Rows {
-            part: Part::SCORES,
-            axes: vec![p.layers, p.heads, log_ceil(pairs, 0), block, block],
-            extents: vec![layers, heads, Extent::of(2, pairs)],
-            of_text: Sizes::is_pair_of_text,
-            air: sizes.scores().air(),
-            shifts: vec![Shifts {
-                tensor: Rounded::SCORE.tensor,
+        let scores = |kind: Kind| {
+            let (layers, pairs) = (kind.layers.len(), kind.pairs.count());
+            let shifts = |of| Shifts {
+                tensor: Rounded::score(kind.part).tensor,
                 limbs: Limbs::Two,
                 along: Along::First,
-                of: |entry| {
-                    entry
-                        .params
-                        .layers
-                        .get(entry.place[0])
-                        .map(|layer| layer.attention.score)
-                },
-            }],
+                of,
+            };
+            let (of_text, shifts): (OfText, _) = match kind.part {
+                Part::WINDOWED => (
+                    |sizes, place| sizes.is_pair_of_text(Part::WINDOWED, place),
+                    shifts(|entry| shift(entry, Part::WINDOWED)),
+                ),
+                _ => (
+                    |sizes, place| sizes.is_pair_of_text(Part::SCORES, place),
+                    shifts(|entry| shift(entry, Part::SCORES)),
+                ),
+            };
+            Rows {
+                part: kind.part,
+                axes: vec![log_ceil(layers, 0), p.heads, log_ceil(pairs, 0), block, block],
+                extents: vec![Extent::of(0, layers), heads, Extent::of(2, pairs)],
+                of_text,
+                air: sizes.scores().air(),
+                shifts: vec![shifts],
+            }
         };
         let rows = Rows {
             part: Part::SOFTMAX,
@@ -262,7 +282,8 @@ impl<K: Scalar> Operator<K> for Softmax {
             air: columns(),
             shifts: Vec::new(),
         };
-        vec![scores, rows]
+        let scores = sizes.kinds().into_iter().map(scores);
+        scores.chain([rows]).collect()
     }
 
     fn products(&self, shape: &Shape) -> Vec<Instance> {
@@ -318,26 +339,44 @@ impl<K: Scalar> Points<K> {
 }
 
 impl<K: Scalar> Public<'_, K> {
+    /// The layers of a kind along the first axis of its part, each weighed as `weights` has it.
+    pub(in crate::ops) fn layers_of(&self, kind: &Kind, weights: &[K]) -> Weight<K> {
+        let own = kind.layers.iter().map(|l| weights.get(*l).copied().unwrap_or_default());
+        padded(own.collect(), self.lead(kind.part))
+    }
+
     /// Scores: products of queries and keys, rounded.
     fn scores(&self, claims: &mut Claims<K>) {
-        let (points, part) = (self.points, Part::SCORES);
+        for kind in self.shape.kinds() {
+            self.scores_of(&kind, claims);
+        }
+    }
+
+    fn scores_of(&self, kind: &Kind, claims: &mut Claims<K>) {
+        let (points, lead) = (self.points, self.lead(kind.part));
         let tensors = |layers: Weight<K>| {
             let front = [layers, eq(&points.head)];
-            self.score_tensors(front, Keys::At(&points.key))
+            self.score_tensors(kind, front, Keys::At(&points.key))
         };
-        let powers = self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.attention.score));
+        let weights = points.layer_weights(self.layers());
+        let shift = |l: usize| self.params.layers.get(l).map_or(1, |p| p.attention.score);
+        let powers = weights.iter().enumerate().map(|(l, w)| *w * base(1 << shift(l)));
+        let powers: Vec<K> = powers.collect();
         let remainder = self.shape.scores().remainder();
-        let narrow = self.narrow_layers(
-            part,
-            |l| self.params.layers.get(l).map_or(1, |p| p.attention.score),
-            remainder,
-        );
+        let narrow = kind.layers.iter().enumerate();
+        let narrow: Vec<(usize, K)> = narrow
+            .filter(|(_, l)| remainder.is_narrow(shift(**l).into(), None))
+            .map(|(index, l)| (index, weights.get(*l).copied().unwrap_or_default()))
+            .collect();
+        let plain = tensors(self.layers_of(kind, &weights));
+        let powered = tensors(self.layers_of(kind, &powers));
+        let narrow = (!narrow.is_empty()).then(|| tensors(Weight::Sparse(lead, narrow)));
         let rounding = Rounding {
-            rounded: Rounded::SCORE,
+            rounded: Rounded::score(kind.part),
             out: vec![(S, K::one())],
-            plain: tensors(self.plain_layers(part)),
-            powered: tensors(powers),
-            narrow: narrow.map(tensors).unwrap_or_default(),
+            plain,
+            powered,
+            narrow: narrow.unwrap_or_default(),
             factor: points.score_weight(),
         };
         self.accumulated(claims, &rounding, remainder);
@@ -345,20 +384,24 @@ impl<K: Scalar> Public<'_, K> {
 
     /// Probabilities: the limbs of `E R` are `2^8 P + DELTA` and `REM - 2^20 - 2^13 DELTA`.
     fn probabilities(&self, claims: &mut Claims<K>) {
-        let (part, points) = (Part::SCORES, self.points);
+        let points = self.points;
         let (limb, weight) = (points.limb, points.probability_weight());
-        let front = [self.plain_layers(part), eq(&points.head)];
-        let plain = self.score_tensors(front, Keys::At(&points.key));
-        let (low, delta) = (weight * limb, weight - weight * limb * base(1 << LIMB_BITS));
-        let columns = vec![
-            (P, weight * base(1 << 8)),
-            (P_DELTA, delta),
-            (P_HI, low * base(256)),
-            (P_LO, low),
-        ];
-        let sides = &mut claims.accumulators;
-        sides.value += (delta * base(P_OFFSET) + low * base(1 << 20)) * self.totals(part, &plain);
-        sides.groups.push(Group::new_sum(part, plain, columns));
+        let weights = points.layer_weights(self.layers());
+        for kind in self.shape.kinds() {
+            let part = kind.part;
+            let front = [self.layers_of(&kind, &weights), eq(&points.head)];
+            let plain = self.score_tensors(&kind, front, Keys::At(&points.key));
+            let (low, delta) = (weight * limb, weight - weight * limb * base(1 << LIMB_BITS));
+            let columns = vec![
+                (P, weight * base(1 << 8)),
+                (P_DELTA, delta),
+                (P_HI, low * base(256)),
+                (P_LO, low),
+            ];
+            let sides = &mut claims.accumulators;
+            sides.value += (delta * base(P_OFFSET) + low * base(1 << 20)) * self.totals(part, &plain);
+            sides.groups.push(Group::new_sum(part, plain, columns));
+        }
     }
 
     /// Reciprocals: the limbs of `Z R`, of which there are three, are those of the dividend less what is left.
@@ -385,68 +428,81 @@ impl<K: Scalar> Public<'_, K> {
         vec![self.plain_layers(Part::SOFTMAX), heads, tokens]
     }
 
+    /// `eq(layer, .)` on the layers of a kind, along the first axis of Softmax, which has all layers.
+    fn softmax_layers(&self, kind: &Kind, weights: &[K]) -> Weight<K> {
+        let own = |(l, w): (usize, &K)| if kind.layers.contains(&l) { *w } else { K::zero() };
+        padded(weights.iter().enumerate().map(own).collect(), self.lead(Part::SOFTMAX))
+    }
+
+    /// Of every query of a kind of layers the sum of the weights of the keys that it sees.
+    pub(super) fn seen(&self, kind: &Kind) -> Vec<K> {
+        let keys = eq_table(&self.points.key);
+        if !self.shape.config.is_causal() {
+            return vec![self.shape.end().sum(&self.points.key); keys.len()];
+        }
+        let mut sum = K::zero();
+        let sums: Vec<K> = keys
+            .into_iter()
+            .map(|key| {
+                sum += key;
+                sum
+            })
+            .collect();
+        let Some(window) = self.shape.window_of(kind.part) else {
+            return sums;
+        };
+        // Less the keys before the window.
+        let before = std::iter::repeat_n(K::zero(), window).chain(sums.iter().copied());
+        sums.iter().zip(before).map(|(all, before)| *all - before).collect()
+    }
+
     /// Softmax: differences to the maximum, which is attained, masked pairs, sums.
     fn softmax(&self) -> Vec<LinearClaim<K>> {
-        let mut claims = Vec::new();
-        let points = self.points;
+        let (points, kinds) = (self.points, self.shape.kinds());
         let layers = points.layer_weights(self.layers());
-        let front = |part: Part| {
-            [
-                self.plain_layers(part),
-                padded(self.head_weights(), self.shape.padded.heads),
-            ]
-        };
+        let heads = padded(self.head_weights(), self.shape.padded.heads);
+        let front = |kind: &Kind| [self.layers_of(kind, &layers), heads.clone()];
         let ones = |columns: &[usize]| columns.iter().map(|column| (*column, K::one())).collect::<Vec<_>>();
-        let pairs = |keys: Keys<K>, column: usize| {
-            let weights = self.score_tensors(front(Part::SCORES), keys);
-            Group::new_sum(Part::SCORES, weights, ones(&[column]))
-        };
-        let causal = |of: Pairs, columns: &[usize]| {
-            let weights = self.masked_tensors(front(Part::SCORES), of);
-            Group::new_sum(Part::SCORES, weights, ones(columns))
-        };
         let minus = |columns: &[(usize, i64)]| columns.iter().map(|(column, k)| (*column, -felt::<K>(*k))).collect();
-        let rows = |rest: Weight<K>, columns: &[(usize, i64)]| {
-            Group::new(Part::SOFTMAX, self.rows_of_heads(rest), minus(columns))
+        let rows =
+            |columns: &[(usize, i64)]| Group::new(Part::SOFTMAX, self.rows_of_heads(self.rows()), minus(columns));
+        let masked = |kind: &Kind, of: Pairs, columns: &[usize]| {
+            let weights = self.masked_tensors(kind, front(kind), of);
+            Group::new_sum(kind.part, weights, ones(columns))
+        };
+        let pairs = |column: usize| {
+            let of = |kind: &Kind| {
+                let weights = self.score_tensors(kind, front(kind), Keys::All);
+                Group::new_sum(kind.part, weights, ones(&[column]))
+            };
+            kinds.iter().map(of).collect::<Vec<_>>()
         };
         let claim = |name, groups, value| LinearClaim::of(name, groups).of_value(value);
-        // Of every query the keys that it may look at.
-        let mut seen = K::zero();
-        let keys = eq_table(&points.key);
-        let open: Vec<K> = match self.shape.config.is_causal() {
-            true => keys
-                .into_iter()
-                .map(|key| {
-                    seen += key;
-                    seen
-                })
-                .collect(),
-            false => vec![self.shape.end().sum(&points.key); keys.len()],
-        };
-        let queries = self.rows_times(&open);
-        claims.push(claim(
-            "differences",
-            vec![
-                causal(Pairs::Open, &[self.shape.scores().compared(), D]),
-                rows(queries, &[(MAX, 1)]),
-            ],
-            K::zero(),
-        ));
-        let masked = causal(Pairs::Masked, &[EXP]);
-        claims.push(claim("masked pairs", vec![masked], K::zero()));
+        let compared = self.shape.scores().compared();
+        let differences = kinds.iter().flat_map(|kind| {
+            let queries = self.rows_times(&self.seen(kind));
+            let weights = vec![self.softmax_layers(kind, &layers), heads.clone(), queries];
+            [
+                masked(kind, Pairs::Open, &[compared, D]),
+                Group::new(Part::SOFTMAX, weights, minus(&[(MAX, 1)])),
+            ]
+        });
+        let differences = claim("differences", differences.collect(), K::zero());
+        let masked = kinds.iter().map(|kind| masked(kind, Pairs::Masked, &[EXP]));
+        let masked = claim("masked pairs", masked.collect(), K::zero());
         let sum = |values: &[K]| values.iter().fold(K::zero(), |sum, w| sum + *w);
-        claims.push(claim(
+        let attained = claim(
             "a maximum is attained",
-            vec![pairs(Keys::All, ZERO), rows(self.rows(), &[(TIES, 1)])],
+            [pairs(ZERO), vec![rows(&[(TIES, 1)])]].concat(),
             sum(&layers) * sum(&self.head_weights()) * self.text(),
-        ));
+        );
         let limbs = [(SUM_HI, 1 << LIMB_BITS), (SUM_LO, 1)];
-        claims.push(claim(
+        let sums = claim(
             "softmax sums",
-            vec![pairs(Keys::All, EXP), rows(self.rows(), &limbs)],
+            [pairs(EXP), vec![rows(&limbs)]].concat(),
             K::zero(),
-        ));
-        claims
+        );
+        vec![differences, masked, attained, sums]
     }
 
     /// Queries and keys.
@@ -464,16 +520,25 @@ impl<K: Scalar> Public<'_, K> {
             .iter_mut()
             .skip(shape.text_blocks())
             .for_each(|own| *own = K::zero());
-        // A query is in the block, a key in that block or before it; without a causal mask in any one of the text.
-        let mut from = block.clone();
-        for i in (1..from.len()).rev() {
-            let after = from.get(i).copied().unwrap_or_default();
-            from.get_mut(i - 1).into_iter().for_each(|own| *own += after);
-        }
-        if !shape.config.is_causal() {
-            let all = from.first().copied().unwrap_or_default();
-            from.iter_mut().take(shape.text_blocks()).for_each(|own| *own = all);
-        }
+        // A query is in the block, a key in that block or before it, as far as the query sees; without a causal mask in any one of the text.
+        let from = |kind: &Kind| {
+            let mut from = block.clone();
+            for i in (1..from.len()).rev() {
+                let after = from.get(i).copied().unwrap_or_default();
+                from.get_mut(i - 1).into_iter().for_each(|own| *own += after);
+            }
+            let Some(reach) = kind.pairs.reach() else {
+                let all = from.first().copied().unwrap_or_default();
+                from.iter_mut().take(shape.text_blocks()).for_each(|own| *own = all);
+                return from;
+            };
+            // Less the blocks whose queries come too late.
+            for i in 0..from.len().saturating_sub(reach + 1) {
+                let late = from.get(i + reach + 1).copied().unwrap_or_default();
+                from.get_mut(i).into_iter().for_each(|own| *own -= late);
+            }
+            from
+        };
         let in_blocks = |point: &[K], blocks: &[K]| {
             let tokens = eq_table(point);
             let blocks = tokens.chunks(1 << shape.block()).zip(blocks);
@@ -496,17 +561,23 @@ impl<K: Scalar> Public<'_, K> {
             padded(times(&eq_table(&points.head), &head), p.heads),
             eq(index),
         ];
-        let keys = vec![
-            self.real_layers(Part::K, &layer),
-            Weight::dense(in_blocks(&points.key, &from)),
-            padded(self.grouped(&head), p.kv_heads),
-            eq(index),
-        ];
+        let kinds = shape.kinds();
+        let keys = kinds.iter().map(|kind| {
+            let own = |(l, w): (usize, &K)| if kind.layers.contains(&l) { *w } else { K::zero() };
+            let layers = layer.iter().enumerate().map(own).collect();
+            vec![
+                padded(layers, self.lead(Part::K)),
+                Weight::dense(in_blocks(&points.key, &from(kind))),
+                padded(self.grouped(&head), p.kv_heads),
+                eq(index),
+            ]
+        });
+        let keys = keys.collect();
         let weight = points.score_weight();
         let limbs = of_halves(Part::K, &[weight, weight * points.limb]);
         [
             claim("queries", Part::Q, queries, of_halves(Part::Q, &[K::one()])),
-            claim("keys", Part::K, keys, limbs),
+            LinearClaim::of("keys", vec![Group::new_sum(Part::K, keys, limbs)]),
         ]
     }
 
@@ -524,17 +595,18 @@ impl<K: Scalar> Public<'_, K> {
         ];
         let limbs = |hi: usize, lo: usize, weight: K| vec![(hi, weight), (lo, weight * points.limb)];
         let sums = vec![self.real_layers(part, &layers), eq(head), eq(token)];
-        let front = [self.real_layers(Part::SCORES, &layers), eq(head)];
-        let exponentials = self.score_tensor(front, token, Keys::At(&points.key));
+        let sums = Group::new(part, sums, limbs(SUM_HI, SUM_LO, points.reciprocal_weight()));
+        let exponentials = self.shape.kinds().into_iter().map(|kind| {
+            let front = [self.layers_of(&kind, &layers), eq(head)];
+            let weights = self.score_tensor(&kind, front, token, Keys::At(&points.key));
+            Group::new(kind.part, weights, vec![(EXP, points.probability_weight())])
+        });
         let columns = limbs(RECIP_HI, RECIP_LO, K::one());
         [
             claim("reciprocals", part, weighted, columns),
             LinearClaim::of(
                 "sums and exponentials",
-                vec![
-                    Group::new(part, sums, limbs(SUM_HI, SUM_LO, points.reciprocal_weight())),
-                    Group::new(Part::SCORES, exponentials, vec![(EXP, points.probability_weight())]),
-                ],
+                std::iter::once(sums).chain(exponentials).collect(),
             ),
         ]
     }

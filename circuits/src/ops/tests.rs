@@ -1,13 +1,13 @@
 use super::*;
 use crate::claims::PLACES;
 use crate::model::{
-    odd_config, test_params, Blocks, ChannelShift, Output, Pooling, ScoreCap, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
+    odd_config, test_params, Blocks, ChannelShift, Mask, Output, Pooling, ScoreCap, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB, Windows,
 };
 use crate::rounding::{shift_at, Rounded};
 use crate::shape::Product;
 
 /// Section 4 of the document: the parts in commitment order.
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     Part::STREAM,
     Part::NORMS,
     Part::Q,
@@ -21,6 +21,7 @@ const PARTS: [Part; 13] = [
     Part::Q_NORMS,
     Part::K_NORMS,
     Part::TOPS,
+    Part::WINDOWED,
 ];
 
 #[test]
@@ -34,8 +35,11 @@ fn only_what_a_model_does_not_have_is_missing() {
         for chunk in Chunk::partition([1, 1], 2).expect("two chunks") {
             let shape = Shape::of(&config, &chunk, 4);
             let outputs = [Part::LOGITS, Part::TOPS];
-            let missing =
-                |part: &Part| norms.contains(part) && !head_norms || outputs.contains(part) && !chunk.is_last();
+            let missing = |part: &Part| {
+                norms.contains(part) && !head_norms
+                    || outputs.contains(part) && !chunk.is_last()
+                    || *part == Part::WINDOWED
+            };
             let expected: Vec<Part> = PARTS.into_iter().filter(|part| !missing(part)).collect();
             assert_eq!(shape.parts(), expected);
             assert!(shape.by_part(Some).into_iter().flatten().eq(expected));
@@ -52,6 +56,10 @@ fn every_part_has_a_number_of_its_own() {
     let sizes = Sizes::new(
         &ModelConfig {
             head_norms: true,
+            blocks: Blocks {
+                mask: Mask::Windows(Windows::new(3, [1])),
+                ..Blocks::DECODER
+            },
             ..odd_config(2)
         },
         LimbSet::all(Limbs::Two),

@@ -170,7 +170,7 @@ fn clipped_values_have_the_range_of_accumulators() {
         (Rounded::VALUE, &[0, 0, 0, 2], 3),
         (Rounded::VALUE, &[0, 0, 0, 3], 1),
         (Rounded::VALUE, &[1, 0, 0, 3], 3),
-        (Rounded::SCORE, &[0, 2, 0, 1, 0], 5),
+        (Rounded::score(Part::SCORES), &[0, 2, 0, 1, 0], 5),
         (Rounded::ATTENTION, &[1, 3, 1, 0], 7),
         (Rounded::GATE, &[1, 3, 43], 3),
         (Rounded::PRODUCT, &[1, 0, 0], 8 + 5),

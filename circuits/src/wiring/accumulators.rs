@@ -8,6 +8,7 @@ use crate::scalar::Scalar;
 use super::{felt, padded, suffix, Public};
 use crate::air::base;
 use crate::air::gadgets::Remainder;
+use crate::band::Band;
 use crate::claims::{Factor, Group, Lazy, LinearClaim, Said, Scaled, Tensor, Values, Weight};
 use crate::mle::{causal_eval, eq_table, less_than_eval};
 use crate::model::{ChannelShift, Limbs, MatmulKind, RowClass};
@@ -101,8 +102,9 @@ impl<K: Scalar> Public<'_, K> {
                 Weight::Lazy(lazy) => lazy.sum(extent),
                 Weight::Ones(_) => felt(extent as i64),
                 // Of pairs of tokens, which are all committed.
-                Weight::Causal(row, key, None) => causal_eval(row, key).unwrap_or_default(),
-                Weight::Causal(row, key, Some(end)) => end.causal_sum(&eq_table(row), &eq_table(key)),
+                Weight::Open(row, key, Band::CAUSAL, None) => causal_eval(row, key).unwrap_or_default(),
+                Weight::Open(row, key, Band::CAUSAL, Some(end)) => end.causal_sum(&eq_table(row), &eq_table(key)),
+                Weight::Open(row, key, band, end) => band.sum(&eq_table(row), &eq_table(key), *end),
                 Weight::Sparse(_, entries) => {
                     let within = entries.iter().filter(|(i, _)| *i < extent);
                     within.fold(K::zero(), |sum, (_, v)| sum + *v)
@@ -317,20 +319,6 @@ impl<K: Scalar> Public<'_, K> {
     pub(crate) fn layer_powers(&self, part: Part, shift: impl Fn(usize) -> u8) -> Weight<K> {
         let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
         padded(layers.map(|(l, w)| w * base(1 << shift(l))).collect(), self.lead(part))
-    }
-
-    /// The layers whose differences are narrow; `None` if there are none.
-    pub(crate) fn narrow_layers(
-        &self,
-        part: Part,
-        shift: impl Fn(usize) -> u8,
-        remainder: Remainder,
-    ) -> Option<Weight<K>> {
-        let layers = self.points.layer_weights(self.layers()).into_iter().enumerate();
-        let narrow: Vec<_> = layers
-            .filter(|(l, _)| remainder.is_narrow(shift(*l).into(), None))
-            .collect();
-        (!narrow.is_empty()).then(|| Weight::Sparse(self.lead(part), narrow))
     }
 
     /// Returns the weights of the rows of each class. The weights of one class add up: the body has all rows of the text, and takes the

@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
+use super::kinds::Kind;
+use crate::band::Band;
 use crate::claims::{Tensor, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::scalar::Scalar;
-use crate::shape::Part;
-use crate::sizes::Sizes;
 use crate::wiring::{eq, padded, Public};
 
 /// What weighs the keys of a query.
@@ -23,55 +23,8 @@ pub(in crate::ops) enum Keys<'a, K> {
 pub(super) enum Pairs {
     /// Keys that the query may look at.
     Open,
-    /// All others. In models that generate tokens they are in the blocks of their queries.
+    /// All others. In models that generate tokens they are in the blocks of their queries, and in those where a window begins.
     Masked,
-}
-
-impl Sizes {
-    /// The pairs of blocks of tokens whose scores are committed, in order: that of the query, and one up to it, of the key;
-    /// without a causal mask any one of the text.
-    pub fn pairs(&self) -> impl Iterator<Item = (usize, usize)> {
-        let (blocks, all) = (self.text_blocks(), !self.config.is_causal());
-        let keys = move |query: usize| if all { blocks } else { query + 1 };
-        (0..blocks).flat_map(move |query| (0..keys(query)).map(move |key| (query, key)))
-    }
-
-    /// Indices along the last three axes of [`Part::SCORES`] of a query and a key of a committed pair of blocks.
-    pub fn pair_place(&self, query: usize, key: usize) -> Option<[usize; 3]> {
-        let within = (1 << self.block()) - 1;
-        let blocks = (query >> self.block(), key >> self.block());
-        let pair = self.pairs().position(|own| own == blocks)?;
-        Some([pair, query & within, key & within])
-    }
-
-    /// The blocks of a pair by its number among [`Self::pairs`]; `None` behind them.
-    fn pair(&self, number: usize) -> Option<(usize, usize)> {
-        let blocks = self.text_blocks();
-        let (query, key) = match self.config.is_causal() {
-            // Before the pairs of a query there are those of all queries before it: `query (query + 1) / 2`.
-            true => {
-                let query = (number.checked_mul(8)?.checked_add(1)?.isqrt() - 1) / 2;
-                (query, number - query * (query + 1) / 2)
-            }
-            false => (number / blocks, number % blocks),
-        };
-        (query < blocks).then_some((query, key))
-    }
-
-    /// The query and the key of an entry of [`Part::SCORES`], from its indices along the last three axes. Padded pairs have none.
-    pub fn pair_tokens(&self, [pair, query, key]: [usize; 3]) -> Option<(usize, usize)> {
-        let (a, b) = self.pair(pair)?;
-        Some(((a << self.block()) | query, (b << self.block()) | key))
-    }
-
-    /// Whether both tokens of an entry of [`Part::SCORES`] are of the text. Padded pairs have none.
-    pub(super) fn is_pair_of_text(&self, place: &[usize]) -> bool {
-        let tokens = match place {
-            [_, _, pair, query, key] => self.pair_tokens([*pair, *query, *key]),
-            _ => None,
-        };
-        tokens.is_some_and(|(query, key)| query < self.rows && key < self.rows)
-    }
 }
 
 /// Blocks of queries of the text, and what weighs the queries within each.
@@ -90,8 +43,8 @@ impl<K: Scalar> Public<'_, K> {
         point.split_at((self.shape.blocks() as usize).min(point.len()))
     }
 
-    /// The pairs of blocks for which `which` holds, weighed as their tokens are.
-    fn blocks(&self, query: &[K], keys: Keys<K>, which: impl Fn(usize, usize) -> bool) -> Weight<K> {
+    /// The pairs of blocks of a kind for which `which` holds, weighed as their tokens are.
+    fn blocks(&self, kind: &Kind, query: &[K], keys: Keys<K>, which: impl Fn(usize, usize) -> bool) -> Weight<K> {
         let query = self.split(query).0;
         let key = |block: usize| match keys {
             Keys::At(point) => index_eq(block, self.split(point).0),
@@ -101,8 +54,8 @@ impl<K: Scalar> Public<'_, K> {
             true => index_eq(a, query) * key(b),
             false => K::default(),
         };
-        let axis = self.shape.full_axes(Part::SCORES).get(2).copied();
-        padded(self.shape.pairs().map(weight).collect(), axis.unwrap_or(0))
+        let axis = self.shape.full_axes(kind.part).get(2).copied();
+        padded(kind.pairs.iter().map(weight).collect(), axis.unwrap_or(0))
     }
 
     /// Returns the weights of the keys within a block.
@@ -113,14 +66,15 @@ impl<K: Scalar> Public<'_, K> {
         }
     }
 
-    /// `layers (x) heads (x) eq(query) (x) keys` on all committed scores.
+    /// `layers (x) heads (x) eq(query) (x) keys` on all committed scores of a kind.
     pub(in crate::ops) fn score_tensor(
         &self,
+        kind: &Kind,
         [layers, heads]: [Weight<K>; 2],
         query: &[K],
         keys: Keys<K>,
     ) -> Tensor<K> {
-        let blocks = self.blocks(query, keys, |_, _| true);
+        let blocks = self.blocks(kind, query, keys, |_, _| true);
         vec![layers, heads, blocks, eq(self.split(query).1), self.keys_within(keys)]
     }
 
@@ -150,10 +104,15 @@ impl<K: Scalar> Public<'_, K> {
             .collect()
     }
 
-    /// `layers (x) heads (x) queries (x) keys` on the committed scores of the queries of the text, as a sum.
-    pub(in crate::ops) fn score_tensors(&self, [layers, heads]: [Weight<K>; 2], keys: Keys<K>) -> Vec<Tensor<K>> {
+    /// `layers (x) heads (x) queries (x) keys` on the committed scores of a kind, of the queries of the text, as a sum.
+    pub(in crate::ops) fn score_tensors(
+        &self,
+        kind: &Kind,
+        [layers, heads]: [Weight<K>; 2],
+        keys: Keys<K>,
+    ) -> Vec<Tensor<K>> {
         let tensor = |own: Queries<K>| {
-            let blocks = self.blocks(&self.points.token, keys, |query, _| own.blocks.contains(&query));
+            let blocks = self.blocks(kind, &self.points.token, keys, |query, _| own.blocks.contains(&query));
             vec![
                 layers.clone(),
                 heads.clone(),
@@ -166,22 +125,28 @@ impl<K: Scalar> Public<'_, K> {
     }
 
     /// As [`Self::score_tensors`] at the point of keys, with the open or with the masked pairs of tokens alone.
-    pub(super) fn masked_tensors(&self, front: [Weight<K>; 2], pairs: Pairs) -> Vec<Tensor<K>> {
+    pub(super) fn masked_tensors(&self, kind: &Kind, front: [Weight<K>; 2], pairs: Pairs) -> Vec<Tensor<K>> {
         let queries = self.queries().into_iter();
         let of = |own| match self.shape.config.is_causal() {
-            true => self.causal_tensors(&front, own, pairs),
-            false => self.padding_tensors(&front, own, pairs),
+            true => self.causal_tensors(kind, &front, own, pairs),
+            false => self.padding_tensors(kind, &front, own, pairs),
         };
         queries.flat_map(of).collect()
     }
 
     /// Without a causal mask every query sees the keys of the text. The keys behind the text are masked; they lie in its last block.
-    fn padding_tensors(&self, [layers, heads]: &[Weight<K>; 2], own: Queries<K>, pairs: Pairs) -> Vec<Tensor<K>> {
+    fn padding_tensors(
+        &self,
+        kind: &Kind,
+        [layers, heads]: &[Weight<K>; 2],
+        own: Queries<K>,
+        pairs: Pairs,
+    ) -> Vec<Tensor<K>> {
         let within = self.split(&self.points.key).1;
         let last = self.shape.text_blocks() - 1;
         let tensor = |which: &dyn Fn(usize) -> bool, keys: Weight<K>| {
             let which = |query: usize, key: usize| own.blocks.contains(&query) && which(key);
-            let blocks = self.blocks(&self.points.token, Keys::At(&self.points.key), which);
+            let blocks = self.blocks(kind, &self.points.token, Keys::At(&self.points.key), which);
             vec![layers.clone(), heads.clone(), blocks, own.within.clone(), keys]
         };
         let text = Weight::text(within, self.shape.end());
@@ -197,27 +162,39 @@ impl<K: Scalar> Public<'_, K> {
         }
     }
 
-    /// In all other models blocks below that of the query are open as a whole.
-    fn causal_tensors(&self, [layers, heads]: &[Weight<K>; 2], own: Queries<K>, pairs: Pairs) -> Vec<Tensor<K>> {
+    /// In all other models the blocks of keys below that of the query are open as a whole, but for those in which a window begins.
+    fn causal_tensors(
+        &self,
+        kind: &Kind,
+        [layers, heads]: &[Weight<K>; 2],
+        own: Queries<K>,
+        pairs: Pairs,
+    ) -> Vec<Tensor<K>> {
         let [(_, row), (_, within)] = [&self.points.token, &self.points.key].map(|point| self.split(point));
-        let blocks = |which: &dyn Fn(usize, usize) -> bool| {
-            let which = |query: usize, key: usize| own.blocks.contains(&query) && which(query, key);
-            self.blocks(&self.points.token, Keys::At(&self.points.key), which)
+        let blocks = |which: &dyn Fn(usize) -> bool| {
+            let which = |query: usize, key: usize| own.blocks.contains(&query) && which(query - key);
+            self.blocks(kind, &self.points.token, Keys::At(&self.points.key), which)
         };
-        let same = blocks(&|query, key| query == key);
         let end = own.is_last.then(|| self.shape.end());
-        let open = Weight::Causal(row.to_vec(), within.to_vec(), end);
+        let open = |band| Weight::Open(row.to_vec(), within.to_vec(), band, end);
         let front = |last: Vec<Weight<K>>| [vec![layers.clone(), heads.clone()], last].concat();
-        match pairs {
-            Pairs::Open => vec![
-                front(vec![blocks(&|query, key| key < query), own.within.clone(), eq(within)]),
-                front(vec![same, open]),
-            ],
-            Pairs::Masked => vec![
-                front(vec![same.clone(), own.within.clone(), eq(within)]),
-                front(vec![negated(&same), open]),
-            ],
-        }
+        let cut = kind.pairs.cut();
+        let is_cut = |before: usize| cut.iter().any(|(own, _)| *own == before);
+        let parts: Vec<(Weight<K>, Band)> = cut
+            .iter()
+            .map(|(before, band)| (blocks(&|apart| apart == *before), *band))
+            .collect();
+        let whole = match (pairs, parts.as_slice()) {
+            (Pairs::Open, _) => blocks(&|apart| !is_cut(apart)),
+            (Pairs::Masked, [(own, _)]) => own.clone(),
+            (Pairs::Masked, _) => blocks(&is_cut),
+        };
+        let whole = front(vec![whole, own.within.clone(), eq(within)]);
+        let parts = parts.into_iter().map(|(own, band)| {
+            let own = if pairs == Pairs::Open { own } else { negated(&own) };
+            front(vec![own, open(band)])
+        });
+        std::iter::once(whole).chain(parts).collect()
     }
 }
 
@@ -234,25 +211,28 @@ mod tests {
     use super::*;
     use crate::chunk::{Chunk, Ends};
     use crate::claims::add_tensor;
-    use crate::model::{odd_config, test_params, Blocks, ModelConfig, Output, Pooling};
+    use crate::model::{odd_config, test_params, Blocks, Mask, ModelConfig, Output, Pooling, Windows};
     use crate::shape::Shape;
     use crate::statement::Statement;
     use crate::statistics::Statistics;
     use crate::wiring::Points;
 
     /// Every committed pair of a query of the text is open or masked, never both: in encoders by where the text ends, in all other models
-    /// by which token is later. Texts end in a block and at its end. Queries behind the text say nothing, and blocks behind it are in no
-    /// pair.
+    /// by which token is later, and by the window. Texts end in a block and at its end. Queries behind the text say nothing, and blocks
+    /// behind it are in no pair. Whatever a query sees is committed.
     #[test]
     fn every_committed_pair_is_open_or_masked() {
-        for (blocks, rows) in [
-            (
-                Blocks::encoder(Output::Vector(Pooling::Mean)),
-                vec![1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64],
-            ),
-            (Blocks::DECODER, vec![1, 3, 16, 17, 40, 64]),
-        ] {
-            for rows in rows {
+        let encoder = Blocks::encoder(Output::Vector(Pooling::Mean));
+        for rows in [1, 2, 3, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64] {
+            whole(encoder, rows);
+        }
+        for rows in [1, 3, 16, 17, 40, 64] {
+            whole(Blocks::DECODER, rows);
+        }
+        for keys in (1..=50).chain([63, 64, 100]) {
+            let mask = Mask::Windows(Windows::new(keys, [1]));
+            let blocks = Blocks { mask, ..Blocks::DECODER };
+            for rows in [1, 3, 11, 16, 17, 40, 64] {
                 whole(blocks, rows);
             }
         }
@@ -260,9 +240,9 @@ mod tests {
 
     fn whole(blocks: Blocks, rows: usize) {
         let config = ModelConfig {
-            context: 64,
+            context: 128,
             blocks,
-            ..odd_config(1)
+            ..odd_config(2)
         };
         let params = test_params(&config);
         let statement = match config.generates() {
@@ -272,7 +252,7 @@ mod tests {
             },
             false => Statement::of_vector(vec![1; rows], &[0; 20]),
         };
-        let shape = Shape::of(&config, &Chunk::whole(1), statement.lengths());
+        let shape = Shape::of(&config, &Chunk::whole(2), statement.lengths());
         let challenges = (0..Points::count(&shape) as u32).map(|i| K::from_u32_unchecked(i + 2, 3 * i + 1, 7, i * i));
         let points = Points::new(&shape, challenges.collect());
         let public = Public {
@@ -283,26 +263,52 @@ mod tests {
             statistics: &Statistics { clips: Vec::new() },
             points: &points,
         };
+        let kinds = shape.kinds();
+        assert_eq!(kinds.len(), if config.windows().is_some() { 2 } else { 1 });
+        let layers: usize = kinds.iter().map(|kind| kind.layers.len()).sum();
+        assert_eq!(layers, 2);
+        for kind in &kinds {
+            of_kind(&public, kind);
+        }
+    }
+
+    fn of_kind(public: &Public<'_, K>, kind: &Kind) {
+        let (shape, points, rows) = (public.shape, public.points, public.shape.rows);
+        let (config, layer) = (&shape.config, kind.layers[0]);
+        assert_eq!(shape.layer_of(kind.part, 0), Some(layer));
         let table = |pairs: Pairs| {
             let front = [Weight::Ones(0), Weight::Ones(0)];
-            let axes = shape.full_axes(Part::SCORES);
+            let axes = shape.full_axes(kind.part);
             let mut sum = vec![K::zero(); 1 << axes[2..].iter().sum::<u32>()];
-            for tensor in public.masked_tensors(front, pairs) {
+            for tensor in public.masked_tensors(kind, front, pairs) {
                 add_tensor(&mut sum, &tensor, K::one());
             }
             sum
         };
         let (open, masked) = (table(Pairs::Open), table(Pairs::Masked));
-        let mut seen = 0;
+        assert_eq!(kind.pairs.iter().count(), kind.pairs.count());
+        assert!(kind.pairs.cut().len() <= 3);
+        let own = kind.pairs.iter().enumerate();
+        own.for_each(|(number, (a, b))| {
+            let first = [a, b].map(|own| own << shape.block());
+            assert_eq!(kind.pairs.tokens([number, 0, 0]), Some((first[0], first[1])));
+        });
+        assert_eq!(kind.pairs.tokens([kind.pairs.count(), 0, 0]), None);
+        let (mut seen, mut sums) = (0, public.seen(kind).into_iter());
         for query in 0..1 << shape.token {
+            let visible = config.visible(layer, query, rows);
+            let (mut sum, of_query) = (K::zero(), sums.next().unwrap_or_default());
             for key in 0..1 << shape.token {
-                let last = if config.is_causal() { query } else { rows - 1 };
-                let Some(place @ [pair, i, j]) = shape.pair_place(query, key) else {
-                    assert!(config.is_causal() && key > last || query.max(key) >= shape.text_rows());
+                let is_open = visible.contains(&key);
+                let Some(place @ [pair, i, j]) = kind.pairs.place(query, key) else {
+                    assert!(!is_open || query.max(key) >= shape.text_rows());
                     continue;
                 };
-                assert_eq!(shape.pair_tokens(place), Some((query, key)));
-                assert_eq!(shape.is_pair_of_text(&[0, 0, pair, i, j]), query.max(key) < rows);
+                assert_eq!(kind.pairs.tokens(place), Some((query, key)));
+                assert_eq!(
+                    shape.is_pair_of_text(kind.part, &[0, 0, pair, i, j]),
+                    query.max(key) < rows
+                );
                 let at = (((pair << shape.block()) | i) << shape.block()) | j;
                 if query >= rows {
                     assert_eq!(
@@ -314,16 +320,19 @@ mod tests {
                 }
                 seen += 1;
                 let weight = index_eq(query, &points.token) * index_eq(key, &points.key);
-                let expected = if key <= last {
+                let expected = if is_open {
+                    sum += index_eq(key, &points.key);
                     [weight, K::zero()]
                 } else {
                     [K::zero(), weight]
                 };
                 assert!(
                     [open[at], masked[at]] == expected,
-                    "{rows} rows, {query} looks at {key}"
+                    "{rows} rows, {query} looks at {key}, {:?}",
+                    config.windows()
                 );
             }
+            assert!(query >= rows || sum == of_query, "{rows} rows, what {query} sees");
         }
         // Padded pairs have no weight.
         let weights = open.iter().chain(&masked).filter(|weight| !weight.is_zero());

@@ -50,7 +50,14 @@ impl Random {
                 let half = log as usize / 2;
                 let block = half as u32;
                 let end = (self.below(2) == 0).then(|| self.end(block));
-                Weight::Causal(self.elements(half), self.elements(half), end)
+                let band = match self.below(2) {
+                    0 => Band::CAUSAL,
+                    _ => Band {
+                        from: -3,
+                        to: 2,
+                    },
+                };
+                Weight::Open(self.elements(half), self.elements(half), band, end)
             }
             4 => {
                 let block = self.below(log as usize + 1) as u32;
