@@ -52,7 +52,7 @@ pub fn expected_key(config: &ModelConfig, format: WeightFormat, suite: Suite) ->
             ..ModelParams::sample(config)
         },
         weights: params_for(config.total_tiles()),
-        header: KeyHeader::of(suite),
+        header: KeyHeader::of(suite, config),
         config: config.clone(),
         weights_root: [0; 32],
         tables_root: [0; 32],

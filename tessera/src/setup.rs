@@ -256,11 +256,11 @@ impl SetUp<'_> {
         let key = ModelKey {
             tables_root: tables_root(self.options.suite, &params, &config),
             recipe: recipe.to_bytes()?,
+            header: KeyHeader::of(self.options.suite, &config),
             config,
             params,
             weights: commitment,
-            header: KeyHeader::of(self.options.suite),
-            weights_root: root,
+                        weights_root: root,
             tokenizer: self.texts.files.tokenizer.unwrap_or_default(),
             tokenizer_config: self.texts.files.config.unwrap_or_default(),
         };

@@ -36,7 +36,7 @@ pub struct KeyHeader {
     pub private_weights: u32,
     /// The kind of attention; 0: one softmax over all open pairs.
     pub attention: u32,
-    /// Number of kinds of layers with a window of their own.
+    /// Number of kinds of layers with a window of their own: 1 where the architecture has windows, else 0.
     pub windows: u32,
     /// Number of committed tables of rotations.
     pub rotation_tables: u32,
@@ -59,10 +59,11 @@ impl KeyHeader {
         boundary_units: 0,
     };
 
-    /// The header of keys of a suite.
-    pub const fn of(hash_suite: Suite) -> Self {
+    /// The header of the keys of an architecture under a suite.
+    pub const fn of(hash_suite: Suite, config: &ModelConfig) -> Self {
         Self {
             hash_suite,
+            windows: config.windows().is_some() as u32,
             ..Self::CURRENT
         }
     }
@@ -82,9 +83,9 @@ impl KeyHeader {
         ]
     }
 
-    /// Errors unless every field beside the suite has the value that this verifier is written for.
-    fn check(&self) -> Result<(), KeyError> {
-        let mut fields = self.numbers().into_iter().zip(Self::CURRENT.numbers());
+    /// Errors unless every field beside the suite has the value that this verifier is written for, for models of this architecture.
+    fn check(&self, config: &ModelConfig) -> Result<(), KeyError> {
+        let mut fields = self.numbers().into_iter().zip(Self::of(self.hash_suite, config).numbers());
         match fields.find(|((_, got), (_, supported))| got != supported) {
             Some(((what, got), (_, supported))) => Err(KeyError::Header { what, got, supported }),
             None => Ok(()),
@@ -169,7 +170,7 @@ pub enum KeyError {
     Model(#[from] ModelError),
     #[error("model key: {0}")]
     Commitment(OpeningError),
-    #[error("model key: the {what} is {got}, but this program knows only {supported}")]
+    #[error("model key: the {what} is {got}, but this program knows only {supported} for such a model")]
     Header {
         what: &'static str,
         got: u32,
@@ -209,7 +210,7 @@ impl ModelKey {
     /// Checks that every dimension and parameter is one that the constraints were written for.
     pub fn check(&self) -> Result<(), KeyError> {
         self.params.check(&self.config)?;
-        self.header.check()?;
+        self.header.check(&self.config)?;
         self.weights.check().map_err(KeyError::Commitment)?;
         let expected = self.config.total_tiles();
         if self.weights.tiles != expected {

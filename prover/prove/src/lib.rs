@@ -363,7 +363,7 @@ impl Run {
                 };
                 let made = source.columns(part);
                 // The columns of the next part take the place of what was recorded for this one.
-                witness.forget(part);
+                witness.forget(part, &shape);
                 made
             };
             shape.by_part(of_part).into_iter().unzip()

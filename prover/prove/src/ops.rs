@@ -57,7 +57,7 @@ impl Factors<'_> {
 #[cfg(test)]
 mod tests {
     use stwo::core::fields::qm31::SecureField;
-    use tessera_circuits::model::ModelConfig;
+    use tessera_circuits::model::{Blocks, Mask, ModelConfig, Windows};
     use tessera_circuits::ops::operators;
     use tessera_circuits::shape::Shape;
 
@@ -75,10 +75,14 @@ mod tests {
         let products = OPERATORS.iter().flat_map(|own| own.makes).map(|(product, _)| *product);
         let mut products: Vec<Product> = products.collect();
         let (mut named, mut multiplied) = (Vec::new(), Vec::new());
-        for (gated, head_norms) in [(true, true), (false, false)] {
+        for (gated, head_norms, mask) in [
+            (true, true, Mask::Causal),
+            (false, false, Mask::Windows(Windows::new(3, [0]))),
+        ] {
             let own = ModelConfig {
                 gated,
                 head_norms,
+                blocks: Blocks { mask, ..config().blocks },
                 ..config()
             };
             let shape = Shape::new(&own, 4);

@@ -1,6 +1,6 @@
 //! Configs of models, each with what makes one kind of model different.
 
-use tessera_circuits::model::{Blocks, ModelConfig, Output, Pooling, Reranker, Rotation, ScoreCap};
+use tessera_circuits::model::{Blocks, Mask, ModelConfig, Output, Pooling, Reranker, Rotation, ScoreCap, Windows};
 
 /// A config without any power-of-two dimension and with grouped queries.
 pub fn odd_config() -> ModelConfig {
@@ -83,6 +83,19 @@ pub fn capped_config() -> ModelConfig {
             ..Blocks::DECODER
         },
         ..post_normed_config()
+    }
+}
+
+/// A config of three layers, some of which have a window of so many keys; texts may be three windows long, and more than two blocks.
+pub fn windowed_config(keys: u32, layers: impl IntoIterator<Item = usize>) -> ModelConfig {
+    ModelConfig {
+        layers: 3,
+        context: (3 * keys as usize + 1).max(48),
+        blocks: Blocks {
+            mask: Mask::Windows(Windows::new(keys, layers)),
+            ..Blocks::DECODER
+        },
+        ..odd_config()
     }
 }
 

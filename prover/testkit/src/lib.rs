@@ -62,7 +62,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
         config: model.config.clone(),
         params: model.params.clone(),
         weights: params_for(model.config.total_tiles()),
-        header: KeyHeader::CURRENT,
+        header: KeyHeader::of(Suite::default(), &model.config),
         weights_root: [0; 32],
         tables_root: [0; 32],
         tokenizer: Vec::new(),
@@ -105,7 +105,7 @@ impl TestModel {
         let codeword = Codeword::new(weights, tree);
         let key = ModelKey {
             weights,
-            header: KeyHeader::of(suite),
+            header: KeyHeader::of(suite, &quantised.config),
             weights_root,
             tables_root: tables_root(suite, &quantised.params, &quantised.config),
             ..unrooted_key(&quantised)

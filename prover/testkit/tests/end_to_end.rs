@@ -9,7 +9,7 @@ use tessera_prover::opening::params_for;
 use tessera_prover::prove;
 use tessera_support::progress::Silent;
 use tessera_testkit::{
-    banded_config, extreme_model, fixture_size_config, odd_config, random_ids, random_model, TestModel,
+    banded_config, extreme_model, fixture_size_config, odd_config, random_ids, random_model, windowed_config, TestModel,
 };
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::verify::verify_bytes;
@@ -70,6 +70,23 @@ fn the_smallest_model_is_proved() {
     };
     round_trip(config.clone(), WeightFormat::Int16, 1, 1);
     round_trip(config, WeightFormat::Int8, 1, 1);
+}
+
+/// Windows shorter than a block, of one token, that begin at the border of a block and within it, in some layers and in all, and texts that
+/// end within a block and with it.
+#[test]
+fn windows_are_proved() {
+    for (keys, layers, rows) in [
+        (1, vec![1], 20),
+        (5, vec![0, 1, 2], 33),
+        (16, vec![0, 2], 48),
+        (17, vec![0, 1, 2], 48),
+        (23, vec![0], 64),
+    ] {
+        round_trip(windowed_config(keys, layers), WeightFormat::Int16, rows - 4, 4);
+    }
+    // Longer than the text, whose proof has no pairs that the same model without windows has not.
+    round_trip(windowed_config(40, [1]), WeightFormat::Int8, 20, 2);
 }
 
 #[test]

@@ -158,7 +158,10 @@ fn recorded(shape: &Shape, part: Part) -> u64 {
         Part::Q => of_layers(rows * 12 * q as u64),
         Part::K => of_layers(rows * 12 * kv as u64),
         Part::V => of_layers(rows * 10 * kv as u64),
-        Part::SCORES => of_layers(14 * pairs),
+        Part::SCORES | Part::WINDOWED => {
+            let own = shape.kinds().into_iter().filter(|kind| kind.part == part);
+            own.map(|kind| kind.layers.len() as u64 * 14 * pairs).sum()
+        }
         Part::SOFTMAX => of_layers(2 * pairs),
         Part::ATT => of_layers(rows * 10 * q as u64),
         Part::FF => of_layers(rows * 24 * c.ff as u64),
@@ -238,7 +241,10 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let claims = committed + idle + sums + claims::bytes(shape, &trees, model.exponents);
 
     // What is proved in one piece is recorded while it is generated, but for pairs of rows.
-    let pairs = recorded(shape, Part::SCORES) + recorded(shape, Part::SOFTMAX);
+    let pairs: u64 = [Part::SCORES, Part::WINDOWED, Part::SOFTMAX]
+        .map(|part| recorded(shape, part))
+        .into_iter()
+        .sum();
     let kept = match chunk.is_first() && chunk.is_last() {
         true => record - pairs,
         false => 0,

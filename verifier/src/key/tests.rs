@@ -1,5 +1,5 @@
 use blake2::{Blake2s256, Digest as _};
-use tessera_circuits::model::{Blocks, ModelParams, Rotation};
+use tessera_circuits::model::{Blocks, Mask, ModelParams, Rotation, Windows};
 
 use super::*;
 use crate::codec::{encode, HEADER_LEN};
@@ -145,6 +145,26 @@ fn a_header_of_another_kind_is_refused_by_name() {
         assert!(matches!(error, KeyError::Header { .. }), "{error}");
         assert!(error.to_string().contains(what), "{error}");
     }
+}
+
+/// The header counts the kinds of layers with a window that the architecture has, and the id is of both.
+#[test]
+fn windows_are_in_the_header_and_in_the_id() {
+    let windowed = |keys| {
+        let mut key = key();
+        key.config.blocks.mask = Mask::Windows(Windows::new(keys, [0]));
+        key.header = KeyHeader::of(Suite::Blake2s, &key.config);
+        key
+    };
+    let honest = windowed(5);
+    honest.check().unwrap();
+    assert_eq!(ModelKey::from_bytes(&honest.to_bytes().unwrap()).unwrap(), honest);
+    assert_ne!(honest.id().unwrap(), key().id().unwrap());
+    assert_ne!(honest.id().unwrap(), windowed(6).id().unwrap());
+    let mut other = honest;
+    other.header.windows = 0;
+    let error = other.check().unwrap_err().to_string();
+    assert!(error.contains("kinds of layers with windows is 0, but"), "{error}");
 }
 
 /// No verifier relies on a recipe: it is whatever bytes are left, none or many, and a byte more or less is another one.

@@ -1,5 +1,7 @@
 //! Attention of the integer forward pass: rotation, scores, softmax and values.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 use tessera_circuits::semantics::{turn, Turn};
@@ -106,7 +108,7 @@ impl ForwardState<'_> {
             let (h, i) = (at / rows, at % rows);
             let q = &q_rot[(i * heads + h) * head_dim..][..head_dim];
             let cache = &self.caches[self.place(i).text][l][config.kv_head(h)];
-            attend(q, cache, self.visible(i, rows), shift, &self.scores, seen)
+            attend(q, cache, self.visible(l, i, rows), shift, &self.scores, seen)
         };
         let keys = (0..rows).map(|i| self.place(i).position + 1).max().unwrap_or(1);
         let attended: Vec<AttentionRow> = if keep {
@@ -117,13 +119,16 @@ impl ForwardState<'_> {
             attended
         } else {
             let lines = (0..heads * rows).into_par_iter();
-            let of = |at| of(at, Pairs::new(self.visible(at % rows, rows)).row());
+            let of = |at| {
+                let visible = self.visible(l, at % rows, rows);
+                of(at, Pairs::new(visible.len()).row(visible.start))
+            };
             lines.with_min_len(MIN_PAIRS.div_ceil(keys)).map(of).collect()
         };
         self.count(
             format!("layers.{l}.score"),
             attended.iter().map(|row| row.clipped).sum(),
-            heads * (0..rows).map(|i| self.visible(i, rows)).sum::<usize>(),
+            heads * (0..rows).map(|i| self.visible(l, i, rows).len()).sum::<usize>(),
         );
 
         let mut acc = Acc::default();
@@ -143,12 +148,10 @@ impl ForwardState<'_> {
         acc
     }
 
-    /// How many keys the row `i` of `rows` that are being processed sees, from the first on: those up to itself, or without a causal mask those
-    /// of the whole text.
-    fn visible(&self, i: usize, rows: usize) -> usize {
-        match self.model.config.is_causal() {
-            true => self.place(i).position + 1,
-            false => self.keys.min(self.rows + rows),
-        }
+    /// The keys that the row `i` of `rows` that are being processed sees in layer `l`: those up to itself, or the last of these, or without a
+    /// causal mask those of the whole text.
+    fn visible(&self, l: usize, i: usize, rows: usize) -> Range<usize> {
+        let text = self.keys.min(self.rows + rows);
+        self.model.config.visible(l, self.place(i).position, text)
     }
 }

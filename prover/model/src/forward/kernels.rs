@@ -267,6 +267,8 @@ pub(super) struct Pairs {
 
 /// The pairs of one query row of one head with the keys that were asked for.
 pub(super) struct Seen<'a> {
+    /// The first of these keys.
+    first: usize,
     acc_hi: &'a mut [i32],
     acc_lo: &'a mut [i32],
     score: &'a mut [i16],
@@ -296,6 +298,7 @@ impl Pairs {
         let shares = (self.exp.par_chunks_mut(keys), self.prob.par_chunks_mut(keys));
         let rows = (acc, self.score.par_chunks_mut(keys), shares).into_par_iter();
         rows.map(|((acc_hi, acc_lo), score, (exp, prob))| Seen {
+            first: 0,
             acc_hi,
             acc_lo,
             score,
@@ -304,9 +307,10 @@ impl Pairs {
         })
     }
 
-    /// All of them as one row.
-    pub fn row(&mut self) -> Seen<'_> {
+    /// All of them as one row, whose keys begin with `first`.
+    pub fn row(&mut self, first: usize) -> Seen<'_> {
         Seen {
+            first,
             acc_hi: &mut self.acc.hi,
             acc_lo: &mut self.acc.lo,
             score: &mut self.score,
@@ -347,33 +351,37 @@ impl ScoreTables {
     }
 }
 
-/// Scores of a rotated query against the first keys, as many as `seen` has entries; softmax and attention over the first
-/// `visible` of them (at least one), the others are masked.
+/// Scores of a rotated query against the keys that `seen` has entries for; softmax and attention over the `visible` ones of them (at least
+/// one), the others are masked.
 pub(super) fn attend(
     q: &[i16],
     cache: &HeadCache,
-    visible: usize,
+    visible: Range<usize>,
     shift: u8,
     tables: &ScoreTables,
     seen: Seen<'_>,
 ) -> AttentionRow {
-    let n = q.len();
+    let (n, first) = (q.len(), seen.first);
+    let visible = visible.start - first..visible.end - first;
     for (limbs, acc) in [(&cache.keys.hi, &mut *seen.acc_hi), (&cache.keys.lo, &mut *seen.acc_lo)] {
-        let keys = limbs.chunks_exact(n).zip(acc);
+        let keys = limbs[first * n..].chunks_exact(n).zip(acc);
         keys.for_each(|(key, acc)| *acc = dot(q, key));
     }
-    let (open, masked) = seen.score.split_at_mut(visible);
     let mut totals = totals(seen.acc_hi, seen.acc_lo).map(|acc| (acc, shift));
-    let clipped = requantise_all(totals.by_ref().take(visible), open);
-    requantise_all(totals, masked);
+    let (before, rest) = seen.score.split_at_mut(visible.start);
+    let (open, after) = rest.split_at_mut(visible.len());
+    requantise_all(totals.by_ref().take(before.len()), before);
+    let clipped = requantise_all(totals.by_ref().take(open.len()), open);
+    requantise_all(totals, after);
     if let Some(table) = &tables.cap {
-        let scores = open.iter_mut().chain(masked);
+        let scores = seen.score.iter_mut();
         scores.for_each(|score| *score = table[(i32::from(*score) + (1 << 15)) as usize]);
     }
 
-    let scores = open.iter().enumerate();
+    let open = &seen.score[visible.clone()];
+    let scores = (first + visible.start..).zip(open);
     let (arg, max) = scores.fold((0, i16::MIN), |best, (j, &s)| if s > best.1 { (j, s) } else { best });
-    let exp = &mut seen.exp[..visible];
+    let exp = &mut seen.exp[visible.clone()];
     for (exp, score) in exp.iter_mut().zip(open) {
         *exp = tables.exp[(i32::from(max) - i32::from(*score)) as usize];
     }
@@ -383,7 +391,7 @@ pub(super) fn attend(
         hi: vec![0; n],
         lo: vec![0; n],
     };
-    for (j, (prob, exp)) in seen.prob.iter_mut().zip(exp).enumerate() {
+    for (j, (prob, exp)) in (first + visible.start..).zip(seen.prob[visible].iter_mut().zip(exp)) {
         *prob = probability(*exp, recip);
         for (limbs, acc) in [(&cache.values.hi, &mut att_acc.hi), (&cache.values.lo, &mut att_acc.lo)] {
             for (acc, &v) in acc.iter_mut().zip(&limbs[j * n..][..n]) {

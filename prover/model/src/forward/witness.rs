@@ -1,6 +1,6 @@
 //! Everything that one forward pass computed, for the trace builder.
 
-use tessera_circuits::shape::Part;
+use tessera_circuits::shape::{Part, Shape};
 
 /// The residual stream at one of its stages, with the RMSNorm that reads it. Stage 0 is the embedding, stage `2 l + 1` follows the
 /// attention of layer `l`, stage `2 l + 2` its MLP; where outputs are normed before they are added, they are stages, too.
@@ -51,7 +51,7 @@ pub struct LayerWitness {
     pub v_acc_hi: Vec<i32>,
     pub v_acc_lo: Vec<i32>,
     pub v: Vec<i16>,
-    /// `[heads][rows][rows]` (head, query, key), masked pairs (key after query) included.
+    /// `[heads][rows][rows]` (head, query, key), masked pairs (key after query, or before its window) included.
     pub score_acc_hi: Vec<i32>,
     pub score_acc_lo: Vec<i32>,
     /// What softmax compares: where scores are capped, capped ones.
@@ -212,8 +212,8 @@ impl Witness {
         outputs.append(&mut self.logits, logits);
     }
 
-    /// Lets go of what no part behind a part, in the order of [`Shape::parts`](tessera_circuits::shape::Shape::parts), is made of.
-    pub fn forget(&mut self, part: Part) {
+    /// Lets go of what no part behind a part, in the order of [`Shape::parts`], is made of.
+    pub fn forget(&mut self, part: Part, shape: &Shape) {
         match part {
             Part::STREAM => self.streams.iter_mut().for_each(|state| {
                 clear([&mut state.acc_hi, &mut state.acc_lo]);
@@ -222,6 +222,12 @@ impl Witness {
             Part::LOGITS => {
                 clear([&mut self.logits_acc_hi, &mut self.logits_acc_lo]);
                 clear([&mut self.logits]);
+            }
+            Part::SCORES | Part::WINDOWED => {
+                let own = shape.kinds().into_iter().filter(|kind| kind.part == part);
+                for layer in own.flat_map(|kind| kind.layers) {
+                    self.layers[layer].forget(part);
+                }
             }
             _ => self.layers.iter_mut().for_each(|layer| layer.forget(part)),
         }
@@ -288,7 +294,7 @@ impl LayerWitness {
                 clear([&mut self.v_acc_hi, &mut self.v_acc_lo]);
                 clear([&mut self.v]);
             }
-            Part::SCORES => {
+            Part::SCORES | Part::WINDOWED => {
                 clear([&mut self.score_acc_hi, &mut self.score_acc_lo]);
                 clear([&mut self.exp]);
                 clear([&mut self.prob]);

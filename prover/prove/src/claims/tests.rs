@@ -6,6 +6,7 @@ use crate::small::config;
 use crate::trace::Columns;
 use crate::vectors::Vectors;
 use stwo::core::fields::m31::BaseField;
+use tessera_circuits::band::Band;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, Limbs};
 use tessera_circuits::scalar::{Source, Word};

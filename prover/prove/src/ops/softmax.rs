@@ -5,7 +5,7 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::mle::eq_table;
-use tessera_circuits::ops::softmax;
+use tessera_circuits::ops::softmax::{self, Kind};
 use tessera_circuits::semantics::{cap_table, reciprocal, round_shift, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL};
 use tessera_circuits::shape::{Part, Product};
 use tessera_circuits::statistics::Clip;
@@ -20,7 +20,8 @@ use crate::trace::{build, felt, Accumulator, Source};
 /// The prover's side of [`tessera_circuits::ops::softmax`].
 pub(super) const OPERATOR: Operator = Operator {
     fills: &[
-        (Part::SCORES, |source, _| source.scores()),
+        (Part::SCORES, |source, part| source.scores(part)),
+        (Part::WINDOWED, |source, part| source.scores(part)),
         (Part::SOFTMAX, |source, _| source.softmax()),
     ],
     makes: &[
@@ -50,29 +51,20 @@ pub fn division(sum: u32, recip: u32) -> [u32; softmax::COLUMNS - softmax::SUM_H
 }
 
 impl Source<'_> {
-    /// How many keys the query of a row sees, from the first on.
-    fn visible(&self, row: usize) -> usize {
-        match self.shape.config.is_causal() {
-            true => row + 1,
-            false => self.statement.rows(),
-        }
-    }
-
-    fn scores(&self) -> (Vec<Column>, Vec<Clip>) {
-        let (shape, config) = (self.shape, &self.shape.config);
-        let (text, pairs): (_, Vec<_>) = (shape.rows, shape.pairs().collect());
+    fn scores(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
+        let (shape, config, text) = (self.shape, &self.shape.config, self.shape.rows);
+        let mut kinds = shape.kinds().into_iter();
+        let Kind { layers, pairs, .. } = kinds.find(|kind| kind.part == part).expect("a part has layers");
         let cap = config
             .blocks
             .score_cap
             .map(|cap| cap_table(cap, self.params.score_bits));
-        let tokens_of = |[_, _, pair, i, j]: [usize; 5]| {
-            let (query, key) = pairs.get(pair).copied()?;
-            Some(((query << shape.block()) | i, (key << shape.block()) | j))
-        };
+        let tokens_of = |[_, _, pair, i, j]: [usize; 5]| pairs.tokens([pair, i, j]);
         let query_of = |place: [usize; 5]| tokens_of(place).map_or(0, |(query, _)| query);
-        build(self, Part::SCORES, (query_of, FILLER), |place, row| {
-            let ([l, h, ..], tokens) = (place, tokens_of(place));
-            let layer = self.witness.layers.get(l).filter(|_| h < config.heads);
+        build(self, part, (query_of, FILLER), |place, row| {
+            let ([at, h, ..], tokens) = (place, tokens_of(place));
+            let own = layers.get(at).copied();
+            let layer = own.map(|l| &self.witness.layers[l]).filter(|_| h < config.heads);
             let layer = layer.zip(tokens).map(|(layer, (i, j))| (layer, h * text + i, j));
             // A key behind the text is 0, and so are its scores.
             let seen = layer
@@ -81,7 +73,7 @@ impl Source<'_> {
             let acc = seen.map_or([0, 0], |(w, cell)| {
                 [w.score_acc_hi[cell].into(), w.score_acc_lo[cell].into()]
             });
-            let shift = self.params.layers.get(l).map_or(1, |p| p.attention.score).into();
+            let shift = own.map_or(1, |l| self.params.layers[l].attention.score).into();
             let acc = Accumulator::of(acc);
             let score = acc.rounded(shift);
             acc.write(row, shape.scores().remainder(), shift, score);
@@ -94,7 +86,8 @@ impl Source<'_> {
                 row[softmax::CAPPED] = felt(compared);
             }
             let (max, recip) = layer.map_or((0, 0), |(w, line, _)| (w.max[line], w.recip[line]));
-            let open = l < config.layers && tokens.is_some_and(|(i, j)| j < self.visible(i));
+            let visible = |l: usize, (i, j): (usize, usize)| config.visible(l, i, text).contains(&j);
+            let open = own.zip(tokens).is_some_and(|(l, tokens)| visible(l, tokens));
             let exp = match (layer, seen) {
                 (Some(_), seen) => seen.map_or(0, |(w, cell)| w.exp[cell]),
                 (None, _) => u32::from(open) << 15,
@@ -130,7 +123,7 @@ impl Source<'_> {
                     return [0; 6];
                 };
                 let line = h * text + i;
-                let scores = &layer.score[line * text..][..self.visible(i)];
+                let scores = &layer.score[line * text..][config.visible(l, i, text)];
                 let ties = scores.iter().filter(|score| **score == layer.max[line]).count();
                 row[softmax::MAX] = felt(i64::from(layer.max[line]));
                 row[softmax::TIES] = felt(ties as i64 - 1);
@@ -138,6 +131,24 @@ impl Source<'_> {
                 [0; 6]
             },
         )
+    }
+}
+
+/// Adds to the values of every block of one layer, of `size` each, those of all blocks that its queries see: of `reach` before it, or of all.
+fn seen_blocks(layer: &mut [K], size: usize, reach: Option<usize>) {
+    let own = layer.to_vec();
+    let add = |to: &mut [K], from: &[K]| to.iter_mut().zip(from).for_each(|(to, v)| *to += *v);
+    let mut sum = vec![K::zero(); size];
+    for (block, values) in own.chunks(size).enumerate() {
+        add(&mut sum, values);
+        if let Some(late) = reach.and_then(|reach| block.checked_sub(reach + 1)) {
+            let late = own[late * size..][..size].iter();
+            sum.iter_mut().zip(late).for_each(|(sum, v)| *sum -= *v);
+        }
+        layer[block * size..][..size].copy_from_slice(&sum);
+    }
+    if reach.is_none() {
+        layer.chunks_mut(size).for_each(|values| values.copy_from_slice(&sum));
     }
 }
 
@@ -179,27 +190,19 @@ impl Factors<'_> {
         let limbs = |at: usize| vec![(at, felt(1)), (at + 1, points.limb)];
         let mut keys = self.blocks(Part::K, |half| limbs(of(Part::K, half)), &points.key)?;
         let [query, key] = [&points.token, &points.key].map(|point| eq_table(&point[..shape.blocks() as usize]));
-        // Each block with its weight; the keys of a block and of those before it are added up, in encoders those of all.
+        // Each block with its weight; the keys of all blocks that its queries see are added up.
         let own = (size << p.heads, size << p.kv_heads);
         for (values, w) in queries.chunks_mut(own.0).zip(query.iter().cycle()) {
             values.iter_mut().for_each(|v| *v *= *w);
         }
-        for layer in keys.chunks_mut(own.1 * blocks) {
-            let mut before = vec![K::zero(); own.1];
+        for (l, layer) in keys.chunks_mut(own.1 * blocks).enumerate() {
             for (values, w) in layer.chunks_mut(own.1).zip(&key) {
-                for (v, sum) in values.iter_mut().zip(&mut before) {
-                    *sum += *v * *w;
-                    *v = *sum;
-                }
+                values.iter_mut().for_each(|v| *v *= *w);
             }
             // Blocks behind the text have no pairs.
-            let behind = own.1 * shape.text_blocks();
-            layer[behind..].fill(K::zero());
-            if !shape.config.is_causal() {
-                // All keys, from every block.
-                layer[..behind]
-                    .chunks_mut(own.1)
-                    .for_each(|values| values.copy_from_slice(&before));
+            layer[own.1 * shape.text_blocks()..].fill(K::zero());
+            if let Some(kind) = shape.kind_of(l) {
+                seen_blocks(&mut layer[..own.1 * shape.text_blocks()], own.1, kind.pairs.reach());
             }
         }
         let queries = self.turned(&queries, 1 << p.heads, size);
@@ -217,23 +220,30 @@ impl Factors<'_> {
     /// query). `axis` is that of what is bound, in its block.
     pub(super) fn pairs(&self, column: (usize, K), axis: usize, point: &[K]) -> Result<Vec<K>, DeviceError> {
         let shape = self.public.shape;
-        let (block, tokens) = (1usize << shape.block(), 1usize << shape.token);
+        let (block, tokens, p) = (1usize << shape.block(), 1usize << shape.token, &shape.padded);
         let (blocks, within) = point.split_at(shape.blocks() as usize);
         let blocks = eq_table(blocks);
-        // (layer, head, pair, what is left in its block).
-        let of_pairs = self.bound(Part::SCORES, &[column], axis, within)?;
-        let pairs: Vec<_> = shape.pairs().collect();
-        let lines = of_pairs.par_chunks(block << shape.full_axes(Part::SCORES)[2]);
-        let line = |line: &[K]| {
-            let mut sums = vec![K::zero(); tokens];
-            for ((query, key), values) in pairs.iter().zip(line.chunks(block)) {
-                let (bound, left) = if axis == QUERIES { (query, key) } else { (key, query) };
-                let own = sums[left * block..].iter_mut().zip(values);
-                own.for_each(|(sum, v)| *sum += blocks[*bound] * *v);
+        let of_layer = tokens << p.heads;
+        let mut all = vec![K::zero(); of_layer << p.layers];
+        for Kind { part, layers, pairs } in shape.kinds() {
+            // (layer of the kind, head, pair, what is left in its block).
+            let of_pairs = self.bound(part, &[column], axis, within)?;
+            let pairs: Vec<_> = pairs.iter().collect();
+            let line = |(line, sums): (&[K], &mut [K])| {
+                for ((query, key), values) in pairs.iter().zip(line.chunks(block)) {
+                    let (bound, left) = if axis == QUERIES { (query, key) } else { (key, query) };
+                    let own = sums[left * block..].iter_mut().zip(values);
+                    own.for_each(|(sum, v)| *sum += blocks[*bound] * *v);
+                }
+            };
+            let length = block << shape.full_axes(part)[2];
+            for (at, l) in layers.into_iter().enumerate() {
+                let own = of_pairs[(at * length) << p.heads..].par_chunks(length);
+                let to = all[l * of_layer..][..of_layer].par_chunks_mut(tokens);
+                own.zip(to).for_each(line);
             }
-            sums
-        };
-        Ok(lines.flat_map_iter(line).collect())
+        }
+        Ok(all)
     }
 
     /// Reciprocals of softmax, each times its weight among the accumulators, and what they multiply.
@@ -252,11 +262,8 @@ impl Factors<'_> {
         let sums = pair(softmax::SUM_HI, softmax::SUM_LO)?;
         let weight = points.probability_weight();
         let mut factors = self.pairs((softmax::EXP, weight), KEYS, &points.key)?;
-        // Real layers only, on an axis that is not stretched.
         let size = 1usize << Product::RECIPROCAL.variables(shape);
         let (mut weighted, real) = (vec![K::zero(); size], shape.config.layers * heads.len() * tokens.len());
-        factors.resize(size, K::zero());
-        factors[real..].fill(K::zero());
         let weight = points.reciprocal_weight();
         factors[..real]
             .iter_mut()

@@ -452,7 +452,7 @@ impl Case {
 
     /// Query and key of an entry of the scores, of these indices.
     pub fn tokens(&self, at: &[usize]) -> Option<(usize, usize)> {
-        self.shape.pair_tokens([at[2], at[3], at[4]])
+        self.shape.pairs(None).tokens([at[2], at[3], at[4]])
     }
 }
 

@@ -50,7 +50,7 @@ impl<'a> Query<'a> {
         Self {
             case,
             pairs: keys
-                .map_while(|key| case.shape.pair_place(query, key))
+                .map_while(|key| case.shape.pairs(None).place(query, key))
                 .map(|pair| place(case, Part::SCORES, &[vec![layer, head], pair.to_vec()].concat()))
                 .collect(),
             line: place(case, Part::SOFTMAX, &[layer, head, query]),

@@ -111,7 +111,7 @@ fn the_rows_of_the_text_make_the_vector() {
 fn hide(shape: &Shape, all: &mut [Columns], key: usize) {
     let rows = (0..shape.config.layers).flat_map(|l| (0..shape.config.heads).map(move |h| [l, h]));
     for ([layer, head], query) in rows.flat_map(|row| (0..ROWS).map(move |query| (row, query))) {
-        let [pair, in_block, key] = shape.pair_place(query, key).expect("a pair of an encoder");
+        let [pair, in_block, key] = shape.pairs(None).place(query, key).expect("a pair of an encoder");
         let score = |column| cell(shape, Part::SCORES, &[layer, head, pair, in_block, key], column);
         let [zero, ties] = [
             score(softmax::ZERO),
@@ -239,7 +239,7 @@ fn texts_of_all_lengths_are_proved() {
         let proof = model.prove_chunks(&text, 1, &layers);
         assert_eq!(proof.statement.rows(), rows);
         let shape = Shape::new(&model.key.config, proof.statement.lengths());
-        assert_eq!(shape.pairs().count(), rows.div_ceil(16).pow(2));
+        assert_eq!(shape.pairs(None).count(), rows.div_ceil(16).pow(2));
         let bytes = proof.to_bytes().expect("a proof");
         tessera_verifier::verify::verify_bytes(&model.key, &bytes).expect("accepted");
     }

@@ -182,7 +182,7 @@ fn take(shape: &Shape, all: &mut [Columns], longer: &Scene, which: impl Fn(Part,
                     rest >>= log;
                 }
                 let tokens = match part {
-                    Part::SCORES => shape.pair_tokens([place[2], place[3], place[4]]),
+                    Part::SCORES => shape.pairs(None).tokens([place[2], place[3], place[4]]),
                     Part::SOFTMAX => Some((place[2], 0)),
                     // Of output tokens, not of rows.
                     Part::LOGITS | Part::TOPS => None,
@@ -214,7 +214,7 @@ impl Ghost {
         for (layer, recips) in recips.iter().enumerate() {
             for (line, recip) in recips.iter().enumerate() {
                 let (head, query) = (line / ROWS, line % ROWS);
-                let Some([pair, i, j]) = shape.pair_place(query, ROWS) else {
+                let Some([pair, i, j]) = shape.pairs(None).place(query, ROWS) else {
                     continue;
                 };
                 let mut write = |part: Part, at: &[usize], column, value: i64| {
@@ -301,7 +301,7 @@ fn padding_keys_have_no_probability() {
     assert!(scene.attempt(&HONEST).is_ok());
     let [alone, with_values] = [false, true].map(|values| {
         move |shape: &Shape, all: &mut [Columns]| {
-            let [pair, i, j] = shape.pair_place(ROWS - 1, ROWS).expect("a pair");
+            let [pair, i, j] = shape.pairs(None).place(ROWS - 1, ROWS).expect("a pair");
             let [column, row] = cell(shape, Part::SCORES, &[0, 0, pair, i, j], softmax::P);
             all[Part::SCORES.index()][column][row] = base(9);
             if values {
@@ -379,10 +379,10 @@ fn clips_of_padding_rows_are_refused() {
             refused(part, &[0, ROWS, 0, 0][..shape.full_axes(part).len()], excess);
         }
         for (query, key) in [(ROWS - 1, ROWS), (ROWS, ROWS - 1), (ROWS, ROWS)] {
-            let [pair, i, j] = shape.pair_place(query, key).expect("a committed pair");
+            let [pair, i, j] = shape.pairs(None).place(query, key).expect("a committed pair");
             refused(Part::SCORES, &[0, 0, pair, i, j], excess);
         }
-        let pairs = shape.pairs().count();
+        let pairs = shape.pairs(None).count();
         refused(Part::SCORES, &[0, 0, pairs, 0, 0], excess);
     }
 }

@@ -245,7 +245,7 @@ fn keys_of_later_blocks_have_no_place() {
     let scene = one_token_after(random_model(odd_config(), WeightFormat::Int16, 7), 20);
     let shape = scene.shape();
     let later = 1 << shape.block();
-    assert!(QUERY < later && shape.blocks() == 1 && shape.pair_place(QUERY, later).is_none());
+    assert!(QUERY < later && shape.blocks() == 1 && shape.pairs(None).place(QUERY, later).is_none());
     let exps = exp_table(scene.model.key.params.score_bits);
     let look = |row: &mut Softmax, exps: &[u32]| {
         let below = i32::from(row.max) - i32::from(row.scores[later]);

@@ -44,7 +44,7 @@ pub fn cell(shape: &Shape, part: Part, at: &[usize], column: usize) -> [usize; 2
 
 /// Row of a pair of tokens in a part of one lane.
 pub fn score(shape: &Shape, [layer, head]: [usize; 2], [query, key]: [usize; 2]) -> usize {
-    let [pair, query, key] = shape.pair_place(query, key).expect("a committed pair");
+    let [pair, query, key] = shape.pairs(None).place(query, key).expect("a committed pair");
     row(shape, Part::SCORES, &[layer, head, pair, query, key])
 }
 
