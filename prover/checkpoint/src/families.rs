@@ -265,6 +265,7 @@ pub(super) fn read(hub: &HubConfig) -> Read {
     if let Ok(description) = &mut description {
         let most = description.config.max_context();
         description.limit_context(most, "layers whose heads are normed have rotations of their own");
+        description.drop_idle_windows();
         // Of one family null is as good as nothing.
         let says = |family: &Family| reader.states(EOS) && (family.model_type != "glm" || reader.has(EOS));
         if let Some(family) = family.filter(|family| !hub.is_converted() && !says(family)) {

@@ -1,5 +1,7 @@
 //! Attention of the float model: rotation, scores, softmax and values.
 
+use std::ops::Range;
+
 use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 
@@ -55,7 +57,7 @@ impl FloatRun<'_> {
                 .flat_map_iter(|(i, out)| {
                     out.chunks_exact_mut(hd).enumerate().map(move |(h, out)| {
                         let query = &q[i * q_width + h * hd..][..hd];
-                        let visible = if c.is_causal() { i + 1 } else { rows };
+                        let visible = c.visible(l, i, rows);
                         let scores = self.attend(query, later, k, v, kv_width, c.kv_head(h) * hd, visible, out);
                         if keep {
                             scores
@@ -92,7 +94,7 @@ impl FloatRun<'_> {
         Ok(Some(std::mem::replace(heads, normed)))
     }
 
-    /// Attention of a query to the first `visible` keys, which start with their values at `at` of rows of `width`: adds to `out`,
+    /// Attention of a query to the `visible` keys, which start with their values at `at` of rows of `width`: adds to `out`,
     /// and returns the scores, which are multiplied by `factor`, and capped where the model does that.
     #[allow(clippy::too_many_arguments)]
     fn attend(
@@ -103,13 +105,13 @@ impl FloatRun<'_> {
         v: &[f32],
         width: usize,
         at: usize,
-        visible: usize,
+        visible: Range<usize>,
         out: &mut [f32],
     ) -> Vec<f32> {
         let row = |j: usize| j * width + at..j * width + at + query.len();
         let stored = |v| self.precision.round(v);
         let score = |j| stored(stored(dot(query, &k[row(j)])) * factor);
-        let mut scores: Vec<f32> = (0..visible).map(score).collect();
+        let mut scores: Vec<f32> = visible.clone().map(score).collect();
         if let Some(cap) = self.checkpoint.config().blocks.score_cap {
             let cap = cap.value() as f32;
             let capped = |s: &mut f32| *s = stored(stored(stored(*s / cap).tanh()) * cap);
@@ -118,7 +120,7 @@ impl FloatRun<'_> {
         let top = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let exp: Vec<f64> = scores.iter().map(|s| f64::from(s - top).exp()).collect();
         let sum: f64 = exp.iter().sum();
-        for (j, e) in exp.iter().enumerate() {
+        for (j, e) in visible.zip(&exp) {
             let p = stored((e / sum) as f32);
             out.iter_mut().zip(&v[row(j)]).for_each(|(t, v)| *t += p * v);
         }

@@ -11,7 +11,7 @@ use tessera_model::forward::ForwardState;
 use tessera_model::QuantisedModel;
 use tessera_testkit::{
     capped_config, extreme_model, fixture_size_config, normed_config, odd_config, post_normed_config, random_ids,
-    random_model, rotations_config,
+    random_model, rotations_config, windowed_config,
 };
 
 /// The values of one tile, `[y / 4][x][y % 4]`, zero where the padded matrix has no real channel.
@@ -131,6 +131,12 @@ fn python_reproduces_the_logits_bit_for_bit() {
         check(&random_model(normed_config(), format, seed), 25, seed);
         check(&random_model(post_normed_config(), format, seed), 25, seed);
         check(&random_model(capped_config(), format, seed), 25, seed);
+        // Three windows long, in some layers and in all.
+        for (keys, layers) in [(1, vec![1]), (9, vec![0, 2]), (16, vec![0, 1, 2]), (17, vec![1])] {
+            let config = windowed_config(keys, layers);
+            check(&random_model(config.clone(), format, seed), 3 * keys as usize, seed);
+            check(&extreme_model(config, format, seed), 3 * keys as usize, seed);
+        }
         // As large as gains of a valid key are.
         let mut extreme = extreme_model(post_normed_config(), format, seed);
         let first = LAYER_KINDS.len() * extreme.config.layers + 1;

@@ -91,13 +91,9 @@ fn describe_second(reader: &mut Reader<'_>) -> Result<Description, CheckpointErr
     standard::own_head_dim(reader, &description);
     let layers = description.config.layers;
     let rotated = standard::sliding(reader, layers, pattern)?;
-    standard::window(reader, &mut description, true)?;
-    match reader.get("sliding_window") {
-        Some(_) => {}
-        // No layer is rotated then.
-        None if reader.states("sliding_window") => reader.refuse("sliding_window", "null is no window"),
-        None => standard::default_window(&mut description, WINDOW),
-    }
+    // Without one no layer is rotated.
+    let keys = standard::some_window(reader, WINDOW)?;
+    standard::windowed(&mut description, keys, &rotated);
     rotation::only_some(&mut description, &rotated);
     Ok(description)
 }

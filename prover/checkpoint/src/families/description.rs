@@ -1,6 +1,6 @@
 //! What a family is, and what it says of a model.
 
-use tessera_circuits::model::{Activation, MatmulKind, ModelConfig, LAYER_KINDS};
+use tessera_circuits::model::{Activation, Mask, MatmulKind, ModelConfig, LAYER_KINDS};
 
 use super::place::{Pairs, Parameter, Place};
 use super::reader::Reader;
@@ -141,6 +141,16 @@ impl Description {
             _ => factor * factor,
         };
         Some((0..config.head_dim).map(of).collect())
+    }
+
+    /// Leaves out a window that no text is longer than, and one that no layer has: the model is the same without it.
+    pub fn drop_idle_windows(&mut self) {
+        let config = &mut self.config;
+        let own = config.windows().filter(|own| (own.keys as usize) < config.context);
+        let own = own.and_then(|own| own.within(0..config.layers));
+        if !matches!(config.blocks.mask, Mask::Full) {
+            config.blocks.mask = own.map_or(Mask::Causal, Mask::Windows);
+        }
     }
 
     /// Statements have at most `rows` token rows, for this reason.

@@ -18,7 +18,8 @@ pub const FAMILY: Family = Family {
     inputs_first: false,
 };
 
-/// What a config that says nothing of it has: the window of its layers, the cap of scores, and what scores are divided by the root of.
+/// What a config that says nothing of it has: of how many layers one sees all of a text, the window of the others, the cap of scores, and what scores are divided by the root of.
+const PATTERN: usize = 2;
 const WINDOW: usize = 4096;
 const CAP: f64 = 50.0;
 const SCALAR: f64 = 256.0;
@@ -32,12 +33,9 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     description.factors.attention = 1.0 / scalar.sqrt();
     description.config.blocks.norm_outputs = true;
     description.config.blocks.score_cap = score_cap(reader)?;
-    standard::window(reader, &mut description, true)?;
-    match reader.get("sliding_window") {
-        Some(_) => {}
-        None if reader.states("sliding_window") => reader.refuse("sliding_window", "null is no window"),
-        None => standard::default_window(&mut description, WINDOW),
-    }
+    let keys = standard::some_window(reader, WINDOW)?;
+    let layers = standard::sliding(reader, description.config.layers, PATTERN)?;
+    standard::windowed(&mut description, keys, &layers);
     Ok(description)
 }
 

@@ -57,12 +57,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     let own = reader.integer("_sliding_window_pattern")?;
     let pattern = reader.integer("sliding_window_pattern")?.or(own).unwrap_or(PATTERN);
     let layers = standard::sliding(reader, description.config.layers, pattern)?;
-    standard::window(reader, &mut description, true)?;
-    match reader.get("sliding_window") {
-        Some(_) => {}
-        None if reader.states("sliding_window") => reader.refuse("sliding_window", "null is no window"),
-        None => standard::default_window(&mut description, WINDOW),
-    }
+    let keys = standard::some_window(reader, WINDOW)?;
+    standard::windowed(&mut description, keys, &layers);
     let theta = local_theta(reader)?;
     rotation::others(&mut description, Rotation::Base(theta), &layers);
     Ok(description)

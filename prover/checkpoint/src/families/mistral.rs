@@ -26,9 +26,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     };
     let mut description = standard::describe(reader, &defaults)?;
     // Every layer has the window, without a switch; null is none.
-    standard::window(reader, &mut description, true)?;
-    if !reader.states("sliding_window") {
-        standard::default_window(&mut description, WINDOW);
-    }
+    let default = (!reader.states("sliding_window")).then_some(WINDOW);
+    let window = standard::window(reader, true)?.or(default);
+    standard::all_windowed(reader, &mut description, window)?;
     Ok(description)
 }

@@ -38,7 +38,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
     reader.only("full_attn_mod", &json!(1));
     reader.only("interpolate_factor", &json!(1));
     reader.only("lm_head_bias", &json!(false));
-    standard::window(reader, &mut description, true)?;
+    let window = standard::window(reader, true)?;
+    standard::all_windowed(reader, &mut description, window)?;
     Ok(description)
 }
 

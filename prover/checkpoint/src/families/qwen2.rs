@@ -27,7 +27,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;
-    standard::window(reader, &mut description, false)?;
+    standard::late_windows(reader, &mut description)?;
     description.biases = vec![MatmulKind::Q, MatmulKind::K, MatmulKind::V];
     Ok(description)
 }

@@ -23,7 +23,7 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;
-    standard::window(reader, &mut description, false)?;
+    standard::late_windows(reader, &mut description)?;
     description.config.head_norms = true;
     Ok(description)
 }

@@ -26,7 +26,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;
-    standard::window(reader, &mut description, false)?;
+    let window = standard::window(reader, false)?;
+    reader.get("max_window_layers");
     let layers = description.config.layers;
     let interval = reader.integer("no_rope_layer_interval")?.unwrap_or(4).max(1);
     let rotated = match reader.list("no_rope_layers")? {
@@ -43,6 +44,14 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         // A model of more layers is refused for its dimensions.
         None => (1..=layers.min(1 << 12)).map(|l| l % interval != 0).collect(),
     };
+    if let Some(keys) = window {
+        // Without a list of kinds, layers that are not rotated have it.
+        let windowed = match reader.has("layer_types") {
+            true => standard::sliding(reader, layers, 1)?,
+            false => rotated.iter().map(|rotated| !rotated).collect(),
+        };
+        standard::windowed(&mut description, keys, &windowed);
+    }
     rotation::only_some(&mut description, &rotated);
     Ok(description)
 }

@@ -1,7 +1,7 @@
 //! What most families have in common: names of fields and of tensors.
 
 use serde_json::{json, Value};
-use tessera_circuits::model::{Activation, Blocks, MatmulKind, ModelConfig, MAX_CONTEXT};
+use tessera_circuits::model::{Activation, Blocks, Mask, MatmulKind, ModelConfig, Windows, MAX_CONTEXT, MAX_LAYERS};
 use tessera_circuits::wording::count;
 
 use super::description::{Description, Factors, Norm};
@@ -166,16 +166,9 @@ pub fn activation(reader: &mut Reader<'_>, field: &str, default: &'static str) -
     }))
 }
 
-/// Attention looks back by no more than a window of tokens, in some layers or in all. Texts are kept as short as that, so
-/// that it sees all of them.
-pub fn window(
-    reader: &mut Reader<'_>,
-    description: &mut Description,
-    default_used: bool,
-) -> Result<(), CheckpointError> {
+/// The window of attention, in tokens, if the config says one and it is in use. Which layers have it is for the family to say.
+pub fn window(reader: &mut Reader<'_>, default_used: bool) -> Result<Option<usize>, CheckpointError> {
     let used = reader.switch("use_sliding_window")?.unwrap_or(default_used);
-    // They say which layers have the window; all do as if they had.
-    reader.get("max_window_layers");
     for kind in reader
         .get("layer_types")
         .and_then(Value::as_array)
@@ -189,12 +182,65 @@ pub fn window(
             );
         }
     }
-    if let Some(window) = reader.integer("sliding_window")?.filter(|_| used) {
-        if window == 0 {
-            return Err(reader.error("sliding_window", "a window of 0 tokens sees nothing"));
-        }
-        default_window(description, window);
+    let window = reader.integer("sliding_window")?.filter(|_| used);
+    if window == Some(0) {
+        return Err(reader.error("sliding_window", "a window of 0 tokens sees nothing"));
     }
+    Ok(window)
+}
+
+/// The window of a family whose layers of one kind always have one.
+pub fn some_window(reader: &mut Reader<'_>, default: usize) -> Result<usize, CheckpointError> {
+    let window = window(reader, true)?;
+    if reader.get("sliding_window").is_none() && reader.states("sliding_window") {
+        reader.refuse("sliding_window", "null is no window");
+    }
+    Ok(window.unwrap_or(default))
+}
+
+/// Puts a window in every layer. Programs differ in whether models of such families have layers of other kinds where `layer_types` says so:
+/// texts are then as short as the window, so that every layer sees all of them.
+pub fn all_windowed(
+    reader: &mut Reader<'_>,
+    description: &mut Description,
+    window: Option<usize>,
+) -> Result<(), CheckpointError> {
+    // As families of other kinds have it.
+    reader.get("max_window_layers");
+    let Some(keys) = window else {
+        return Ok(());
+    };
+    let layers = sliding(reader, description.config.layers, usize::MAX)?;
+    match layers.iter().all(|windowed| *windowed) {
+        true => windowed(description, keys, &layers),
+        false => description.limit_context(keys, &format!("some layers have a window of {keys} tokens")),
+    }
+    Ok(())
+}
+
+/// Puts a window in these layers.
+pub fn windowed(description: &mut Description, keys: usize, layers: &[bool]) {
+    let keys = u32::try_from(keys).unwrap_or(u32::MAX);
+    let layers = layers.iter().enumerate().filter(|(_, windowed)| **windowed);
+    description.config.blocks.mask = Mask::Windows(Windows::new(keys, layers.map(|(layer, _)| layer)));
+}
+
+/// The window of Qwen's families, which is off where nothing is said of it. Without a list of kinds, layers from `max_window_layers` on
+/// have it.
+pub fn late_windows(reader: &mut Reader<'_>, description: &mut Description) -> Result<(), CheckpointError> {
+    const WINDOW: usize = 4096;
+    const FULL_LAYERS: usize = 28;
+    let first = reader.integer("max_window_layers")?.unwrap_or(FULL_LAYERS);
+    let used = reader.switch("use_sliding_window")?.unwrap_or(false);
+    let default = (used && !reader.states("sliding_window")).then_some(WINDOW);
+    let Some(keys) = window(reader, false)?.or(default) else {
+        return Ok(());
+    };
+    let layers = match reader.has("layer_types") {
+        true => sliding(reader, description.config.layers, 1)?,
+        false => (0..description.config.layers.min(MAX_LAYERS)).map(|l| l >= first).collect(),
+    };
+    windowed(description, keys, &layers);
     Ok(())
 }
 
@@ -213,11 +259,6 @@ pub fn sliding(reader: &mut Reader<'_>, layers: usize, pattern: usize) -> Result
         // A model of more layers is refused for its dimensions.
         None => Ok((1..=layers.min(1 << 12)).map(|l| l % pattern.max(1) != 0).collect()),
     }
-}
-
-/// Texts are as short as this window.
-pub fn default_window(description: &mut Description, window: usize) {
-    description.limit_context(window, &format!("attention has a window of {window} tokens"));
 }
 
 /// The names that most checkpoints have.

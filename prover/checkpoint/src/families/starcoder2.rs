@@ -30,7 +30,8 @@ fn describe(reader: &mut Reader<'_>) -> Result<Description, CheckpointError> {
         ..Defaults::LLAMA
     };
     let mut description = standard::describe(reader, &defaults)?;
-    standard::window(reader, &mut description, true)?;
+    let window = standard::window(reader, true)?;
+    standard::all_windowed(reader, &mut description, window)?;
     reader.only("norm_type", &json!("layer_norm"));
     reader.only("mlp_type", &json!("default"));
     description.norm = Norm::Layer;

@@ -51,12 +51,12 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
         return Some(reason).filter(|_| in_tables && !is_read_behind(case, part, column, &at, padded));
     }
     match (part, column) {
-        (Part::SCORES, softmax::D)
-            if !padded && !padded_head && in_tables && case.tokens(&at).is_some_and(|(i, j)| j > i) =>
+        (Part::SCORES | Part::WINDOWED, softmax::D)
+            if !padded && !padded_head && in_tables && !case.is_open(part, &at) =>
         {
             Some("difference of a masked key, whose exponential is zero")
         }
-        (Part::SCORES, softmax::D) if !padded && padded_head && in_tables => {
+        (Part::SCORES | Part::WINDOWED, softmax::D) if !padded && padded_head && in_tables => {
             Some("difference in a head that the model does not have")
         }
         // The product that they are factors of has a weight of zero there.
@@ -83,10 +83,10 @@ fn free(case: &Case, part: Part, column: usize, row: usize, found: &Missing) -> 
         (Part::ATT, column) if padded && in_tables && column > requant::OUT_LO => {
             Some("remainder of an attention output of a layer that the model does not have")
         }
-        (Part::SCORES, softmax::S | softmax::D) if padded && in_tables => {
+        (Part::SCORES | Part::WINDOWED, softmax::S | softmax::D) if padded && in_tables => {
             Some("score of a layer or pair of blocks that there is not")
         }
-        (Part::SCORES, column) if padded && in_tables && column >= softmax::P => {
+        (Part::SCORES | Part::WINDOWED, column) if padded && in_tables && column >= softmax::P => {
             Some("probability of a layer or pair of blocks that there is not")
         }
         (Part::FF, column) if case.shape.ff().product().contains(&column) => None,
@@ -113,7 +113,7 @@ fn is_read_behind(case: &Case, part: Part, column: usize, at: &[usize], padded: 
         // In no pair of blocks are keys behind the last block of the text.
         Part::K => (0..2).any(|half| squared(half) || rotated(half) && key && at[1] < case.shape.text_rows()),
         Part::V => key && [requant::OUT_HI, requant::OUT_LO].contains(&column),
-        Part::SCORES => !padded && column == softmax::EXP,
+        Part::SCORES | Part::WINDOWED => !padded && column == softmax::EXP,
         Part::SOFTMAX => !padded && [softmax::SUM_HI, softmax::SUM_LO].contains(&column),
         Part::FF => config.gated && column == ff::UP,
         _ => false,

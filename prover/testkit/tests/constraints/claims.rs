@@ -31,7 +31,7 @@ fn expected(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'stati
         Part::NORMS => of_norms(column),
         Part::Q | Part::K => of_rotation(case, part, column, at),
         Part::V | Part::ATT => of_requantised(case, part, column, at),
-        Part::SCORES => of_scores(case, column, at),
+        Part::SCORES | Part::WINDOWED => of_scores(case, part, column, at),
         Part::SOFTMAX => of_softmax(case, column, at),
         Part::FF => of_ff(&case.shape, column),
         Part::LOGITS => of_logits(case, column, at),
@@ -139,11 +139,11 @@ fn of_requantised(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&
     }
 }
 
-fn of_scores(case: &Case, column: usize, at: &[usize]) -> Vec<&'static str> {
+fn of_scores(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'static str> {
     use softmax::*;
     let config = &case.shape.config;
     // Padded heads have no softmax.
-    let open = case.tokens(at).is_some_and(|(query, key)| key <= query);
+    let open = case.is_open(part, at);
     let real = at[1] < config.heads;
     let capped = case.shape.scores().capped;
     match column {

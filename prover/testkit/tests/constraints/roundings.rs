@@ -82,12 +82,14 @@ pub fn kinds(shape: &Shape) -> Vec<Kind> {
         accumulated(Part::STREAM, normed(shape.normed(), stream::Y), stream::NORM),
         accumulated(Part::V, limbs(requant::OUT_HI), requant::remainder(shape.limbs.v)),
         accumulated(Part::ATT, limbs(requant::OUT_HI), requant::BOUNDED),
-        accumulated(Part::SCORES, vec![(softmax::S, 1)], softmax::SCORE),
         accumulated(Part::FF, vec![(ff::GATE, 1)], shape.ff().gate_remainder()),
         accumulated(Part::FF, vec![(ff::UP, 1)], shape.ff().up_remainder()),
         accumulated(Part::FF, limbs(ff::H_HI), ff::PRODUCT),
-        Kind {
-            part: Part::SCORES,
+    ];
+    for part in shape.kinds().into_iter().map(|kind| kind.part) {
+        list.push(accumulated(part, vec![(softmax::S, 1)], softmax::SCORE));
+        list.push(Kind {
+            part,
             claim: "accumulators",
             out: vec![(softmax::P, 1)],
             range: [0, (1 << 16) - 1],
@@ -97,8 +99,8 @@ pub fn kinds(shape: &Shape) -> Vec<Kind> {
             delta: Some((vec![(softmax::P_DELTA, 1)], softmax::P_OFFSET, 1 << 16)),
             remainder: None,
             limb: softmax::LIMB_BITS,
-        },
-    ];
+        });
+    }
     for (part, half) in [Part::Q, Part::K].into_iter().flat_map(|part| [(part, 0), (part, 1)]) {
         let rope = shape.rope(part);
         let projected = normed(rope.projected(), rope.before(half));
@@ -313,7 +315,7 @@ fn ranges_of_outputs_and_remainders_are_looked_up() {
                     "{part:?}, column {column}"
                 );
                 // In range another value is in the table, too, but not next to the function of the old one.
-                let capped = part == Part::SCORES && case.shape.scores().capped && column == softmax::S;
+                let capped = [Part::SCORES, Part::WINDOWED].contains(&part) && case.shape.scores().capped && column == softmax::S;
                 let argument = capped || part == Part::FF && column == ff::GATE;
                 assert!(
                     argument || ![least, most].into_iter().any(&mut missing),

@@ -24,7 +24,7 @@ use tessera_prover::trace::{tops, Columns, Source};
 use tessera_prover::vectors::Vectors;
 use tessera_testkit::{
     capped_config, extreme_model, normed_config, odd_config, post_normed_config, random_ids, random_model,
-    unrooted_key, SplitMix,
+    unrooted_key, windowed_config, SplitMix,
 };
 use tessera_verifier::transcript::Transcript;
 
@@ -46,7 +46,7 @@ pub fn in_lanes(part: Part, mut cuts: Cuts) -> Cuts {
         Part::Q => &[(1, 4, 3), (2, 0, 3)],
         Part::K => &[(0, 0, 3), (1, 5, 2)],
         Part::V => &[(0, 1, 2), (2, 1, 1)],
-        Part::SCORES => &[
+        Part::SCORES | Part::WINDOWED => &[
             (0, 0, 3),
             (1, 1, 2),
             (2, 1, cuts.last().map_or(1, |c| c.extent().div_ceil(2))),
@@ -87,7 +87,7 @@ pub const MIXED: LimbSet = LimbSet {
 
 /// Cases that together reach every lookup: shifts per channel, shifts per tensor, saturation, lanes, accumulators in one
 /// limb and in two; outputs that are normed, and scores that are capped; heads that are normed, in lanes and in a chunk without head; and a first, a middle (in lanes) and a last chunk.
-pub fn cases() -> [Case; 15] {
+pub fn cases() -> [Case; 17] {
     let [first, middle, last] = [(0, 2), (2, 5), (5, 7)].map(|(start, end)| {
         let config = ModelConfig {
             layers: 7,
@@ -133,7 +133,12 @@ pub fn cases() -> [Case; 15] {
         head_norms: false,
         ..capped_config()
     };
+    // One block that the window cuts, and several, in lanes.
+    let window = random_model(windowed_config(4, [1]), WeightFormat::Int8, 23);
+    let windows = random_model(windowed_config(20, [0, 2]), WeightFormat::Int8, 24);
     [
+        Case::new(window, 6, 5),
+        Case::with_limbs(windows, 34, 5, MIXED, in_lanes),
         Case::with_limbs(
             random_model(several_blocks, WeightFormat::Int8, 14),
             34,
@@ -398,7 +403,7 @@ impl Case {
     pub fn padded_head(&self, part: Part, at: &[usize]) -> bool {
         let config = &self.shape.config;
         match part {
-            Part::SCORES | Part::SOFTMAX => at[1] >= config.heads,
+            Part::SCORES | Part::WINDOWED | Part::SOFTMAX => at[1] >= config.heads,
             Part::Q_NORMS => at[2] >= config.heads,
             Part::K_NORMS => at[2] >= config.kv_heads,
             _ => false,
@@ -426,7 +431,7 @@ impl Case {
     pub fn is_behind(&self, part: Part, at: &[usize]) -> bool {
         let row = match part {
             Part::LOGITS | Part::TOPS => None,
-            Part::SCORES => self.tokens(at).map(|(query, _)| query),
+            Part::SCORES | Part::WINDOWED => self.tokens(part, at).map(|(query, _)| query),
             Part::SOFTMAX => at.get(2).copied(),
             _ => at.get(1).copied(),
         };
@@ -445,14 +450,25 @@ impl Case {
             Part::STREAM | Part::NORMS => at[0] < self.shape.states(),
             Part::LOGITS => at[0] < self.shape.outputs && at[1] < self.shape.config.vocab,
             Part::TOPS => at[0] < self.shape.outputs,
-            Part::SCORES => at[0] < self.shape.config.layers && self.tokens(&at).is_some(),
+            Part::SCORES | Part::WINDOWED => {
+                self.shape.layer_of(part, at[0]).is_some() && self.tokens(part, &at).is_some()
+            }
             _ => at[0] < self.shape.config.layers,
         }
     }
 
-    /// Query and key of an entry of the scores, of these indices.
-    pub fn tokens(&self, at: &[usize]) -> Option<(usize, usize)> {
-        self.shape.pairs(None).tokens([at[2], at[3], at[4]])
+    /// Query and key of an entry of a part of scores, of these indices.
+    pub fn tokens(&self, part: Part, at: &[usize]) -> Option<(usize, usize)> {
+        let mut kinds = self.shape.kinds().into_iter();
+        let kind = kinds.find(|kind| kind.part == part).expect("a part of scores");
+        kind.pairs.tokens([at[2], at[3], at[4]])
+    }
+
+    /// Whether the query of an entry of a part of scores sees its key, of these indices.
+    pub fn is_open(&self, part: Part, at: &[usize]) -> bool {
+        let (layer, tokens) = (self.shape.layer_of(part, at[0]), self.tokens(part, at));
+        let sees = |(layer, (query, key))| self.shape.config.visible(layer, query, self.shape.rows).contains(&key);
+        layer.zip(tokens).is_some_and(sees)
     }
 }
 

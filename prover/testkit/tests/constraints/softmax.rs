@@ -1,6 +1,7 @@
 //! The softmax: what holds a row of scores to its maximum, claim by claim.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
@@ -16,11 +17,13 @@ use crate::setup::{cases, Case};
 /// One query of one head: the lanes and rows of its pairs, and of its maximum.
 struct Query<'a> {
     case: &'a Case,
+    /// The part of its pairs.
+    part: Part,
     /// By key, of the committed blocks.
     pairs: Vec<(usize, usize)>,
     line: (usize, usize),
-    /// How many keys it may look at.
-    open: usize,
+    /// The keys that it may look at, as numbers of pairs.
+    open: Range<usize>,
 }
 
 /// The place of an entry in the lanes of a part: the first column of its lane, and its row.
@@ -46,15 +49,21 @@ fn place(case: &Case, part: Part, at: &[usize]) -> (usize, usize) {
 
 impl<'a> Query<'a> {
     fn of(case: &'a Case, layer: usize, head: usize, query: usize) -> Self {
-        let keys = 0..1 << case.shape.token;
+        let kind = case.shape.kind_of(layer).expect("a kind");
+        let index = kind.layers.iter().position(|own| *own == layer).expect("a layer");
+        let committed = |key: &usize| kind.pairs.place(query, *key).is_some();
+        let first = (0..=query).find(committed).expect("a committed key");
+        let visible = case.shape.config.visible(layer, query, case.shape.rows);
+        let keys = first..1 << case.shape.token;
         Self {
             case,
+            part: kind.part,
             pairs: keys
-                .map_while(|key| case.shape.pairs(None).place(query, key))
-                .map(|pair| place(case, Part::SCORES, &[vec![layer, head], pair.to_vec()].concat()))
+                .map_while(|key| kind.pairs.place(query, key))
+                .map(|pair| place(case, kind.part, &[vec![index, head], pair.to_vec()].concat()))
                 .collect(),
             line: place(case, Part::SOFTMAX, &[layer, head, query]),
-            open: query + 1,
+            open: visible.start - first..visible.end - first,
         }
     }
 
@@ -73,7 +82,7 @@ impl<'a> Query<'a> {
 
     fn pair(&self, key: usize, column: usize) -> BaseField {
         let (first, row) = self.pairs[key];
-        self.case.columns[Part::SCORES.index()][first + column][row]
+        self.case.columns[self.part.index()][first + column][row]
     }
 
     fn of_line(&self, column: usize) -> BaseField {
@@ -90,8 +99,8 @@ impl<'a> Query<'a> {
         let mut columns = self.case.columns.clone();
         for (key, column, new) in pairs {
             let (first, row) = self.pairs[*key];
-            columns[Part::SCORES.index()][first + column][row] = *new;
-            changes.push((Part::SCORES, first + column, row, *new - self.pair(*key, *column)));
+            columns[self.part.index()][first + column][row] = *new;
+            changes.push((self.part, first + column, row, *new - self.pair(*key, *column)));
         }
         for (column, new) in lines {
             let (first, row) = self.line;
@@ -128,7 +137,7 @@ fn ties_are_the_zeros_of_the_row_less_one() {
         for query in Query::some(case) {
             let zeros = (0..query.pairs.len()).filter(|key| query.pair(*key, softmax::ZERO).is_one());
             let zeros: Vec<usize> = zeros.collect();
-            assert!(zeros.iter().all(|key| *key < query.open));
+            assert!(zeros.iter().all(|key| query.open.contains(key)));
             assert_eq!(base(zeros.len() as i64 - 1), query.of_line(softmax::TIES));
             most = most.max(zeros.len());
         }
@@ -136,12 +145,15 @@ fn ties_are_the_zeros_of_the_row_less_one() {
     assert!(most > 1, "no row has a tie");
 }
 
-/// A pair behind the query has no exponential: whatever its difference is said to be, as the table is satisfied.
+/// A pair behind the query, or before its window, has no exponential: whatever its difference is said to be, as the table is satisfied.
 #[test]
 fn a_masked_pair_has_no_exponential() {
     for case in &cases() {
-        for query in Query::some(case).iter().filter(|query| query.open < query.pairs.len()) {
-            for key in [query.open, query.pairs.len() - 1] {
+        for query in &Query::some(case) {
+            let masked = (0..query.pairs.len()).filter(|key| !query.open.contains(key));
+            let masked: Vec<usize> = masked.collect();
+            // Before the window and behind the query.
+            for key in masked.first().into_iter().chain(masked.last()).copied() {
                 assert_eq!(query.pair(key, softmax::D), base(MASKED.into()));
                 for difference in [1, 7, 200] {
                     let (missing, broken) = query.altered(&query.triple(key, difference), &[]);
@@ -158,7 +170,7 @@ fn a_masked_pair_has_no_exponential() {
                 let (missing, _) = query.altered(&[(key, softmax::ZERO, base(1))], &[]);
                 assert!(missing);
                 // Nor does it take an exponential from a pair that has one, for the same sum.
-                let attains = (0..query.open).find(|key| query.pair(*key, softmax::ZERO).is_one());
+                let attains = query.open.clone().find(|key| query.pair(*key, softmax::ZERO).is_one());
                 let largest = attains.expect("a maximum");
                 let exp = query.pair(largest, softmax::EXP);
                 let moved = [(key, softmax::EXP, exp), (largest, softmax::EXP, base(0))];
@@ -180,12 +192,12 @@ fn a_maximum_above_all_scores_is_not_attained() {
         for query in Query::some(case) {
             for by in [1, 700] {
                 let mut pairs = Vec::new();
-                for key in 0..query.open {
+                for key in query.open.clone() {
                     // Beyond the tables the pair is not the one that is altered.
                     let difference = query.pair(key, softmax::D).0 + by;
                     pairs.extend(query.triple(key, difference.min(MASKED)));
                 }
-                let fits = (0..query.open).all(|key| query.pair(key, softmax::D).0 + by <= MASKED);
+                let fits = query.open.clone().all(|key| query.pair(key, softmax::D).0 + by <= MASKED);
                 let max = (softmax::MAX, query.of_line(softmax::MAX) + base(by.into()));
                 for ties in [0, 1, 0xffff] {
                     let (missing, broken) = query.altered(&pairs, &[max, (softmax::TIES, base(ties))]);
@@ -206,14 +218,15 @@ fn a_maximum_above_all_scores_is_not_attained() {
 fn a_maximum_below_a_score_has_no_difference() {
     for case in &cases() {
         for query in Query::some(case) {
-            let zero = (0..query.open)
+            let mut open = query.open.clone();
+            let zero = open
                 .find(|key| query.pair(*key, softmax::ZERO).is_one())
                 .expect("a maximum");
             let lower = [(softmax::MAX, query.of_line(softmax::MAX) - base(1))];
             let (missing, broken) = query.altered(&[(zero, softmax::D, base(-1))], &lower);
             assert!(missing);
             // With a difference that is in the table it is not that of the score.
-            assert_eq!(query.open > 1, broken.contains("differences"));
+            assert_eq!(query.open.len() > 1, broken.contains("differences"));
             let (missing, broken) = query.altered(&[], &lower);
             assert!(!missing && broken.contains("differences"), "{broken:?}");
         }
@@ -226,7 +239,7 @@ fn zeros_are_those_of_the_differences() {
     for case in &cases() {
         for query in Query::some(case) {
             let ties = query.of_line(softmax::TIES);
-            for key in 0..query.open {
+            for key in query.open.clone() {
                 let other = BaseField::one() - query.pair(key, softmax::ZERO);
                 let more = if other.is_one() { base(1) } else { base(-1) };
                 let (missing, broken) = query.altered(&[(key, softmax::ZERO, other)], &[(softmax::TIES, ties + more)]);

@@ -1,6 +1,8 @@
 //! A forward pass that deviates where an attack wants it to, and is consistent everywhere else: plain loops, so
 //! that a deviation is one line, and everything downstream of it follows.
 
+use std::ops::Range;
+
 use tessera_circuits::model::{MatmulKind, MatrixId, RowClass};
 use tessera_circuits::ops::stream::Update;
 use tessera_circuits::rounding::shift_of;
@@ -55,6 +57,10 @@ pub trait Deviation {
     /// The row whose key stands for that of a position.
     fn key_row(&self, _query: usize, position: usize) -> usize {
         position
+    }
+    /// The keys that a query of a layer sees.
+    fn visible(&self, _layer: usize, _query: usize, honest: Range<usize>) -> Range<usize> {
+        honest
     }
     /// The key head of a query head.
     fn key_head(&self, _head: usize, honest: usize) -> usize {
@@ -271,9 +277,11 @@ impl Pass<'_> {
                     let capped = scores.iter().map(|s| cap[(i32::from(*s) + (1 << 15)) as usize]);
                     scores = capped.collect();
                 }
-                let max = *scores[..=i].iter().max().expect("a key");
-                let arg = scores.iter().position(|s| *s == max).expect("a maximum");
-                let exp = |(j, s): (usize, &i16)| match j <= i {
+                let visible = self.deviation.visible(l, i, config.visible(l, i, self.rows));
+                let max = *scores[visible.clone()].iter().max().expect("a key");
+                let mut seen = visible.clone();
+                let arg = seen.find(|j| scores[*j] == max).expect("a maximum");
+                let exp = |(j, s): (usize, &i16)| match visible.contains(&j) {
                     true => exps[(i32::from(max) - i32::from(*s)) as usize],
                     false => 0,
                 };

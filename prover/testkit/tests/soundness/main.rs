@@ -22,6 +22,7 @@ mod rerankers;
 mod semantics;
 mod sumchecks;
 mod values;
+mod windows;
 mod wires;
 
 use tessera_circuits::air::tables::LookupTables;
