@@ -183,8 +183,12 @@ pub fn dimensions(c: &ModelConfig) -> String {
         .blocks
         .score_cap
         .map_or_else(String::new, |cap| format!(", scores capped at {}", cap.value()));
+    let window = c.windows().map_or_else(String::new, |own| {
+        let layers = count(own.layers().count(), "layer");
+        format!(", a window of {} in {layers}", count(own.keys, "key"))
+    });
     format!(
-        "{}, hidden {}, {} of {} ({} key/value), feed-forward {}, vocabulary {}, context {}{vector}{cap}",
+        "{}, hidden {}, {} of {} ({} key/value), feed-forward {}, vocabulary {}, context {}{window}{vector}{cap}",
         count(c.layers, "layer"),
         c.hidden,
         count(c.heads, "head"),

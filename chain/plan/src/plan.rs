@@ -36,7 +36,7 @@ pub struct Plan {
 #[non_exhaustive]
 pub enum NoPlan {
     /// The model [has no plans](has_plans).
-    #[error("there is no plan of such a model: contracts verify no encoders, no capped scores and no norms of sums")]
+    #[error("there is no plan of such a model: contracts verify no encoders, no sliding windows, no capped scores and no norms of sums")]
     Model,
     /// The model treats rows of one token as leading rows, which contracts do not check.
     #[error("contracts verify no such model, because it treats rows of one token as leading rows")]
@@ -61,10 +61,10 @@ pub const MOST_OUTPUTS: usize = 255;
 /// The relations whose tables the machine knows.
 const KNOWN: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, Relation::Silu];
 
-/// Whether the machine knows all that a model needs: it generates tokens from pre-normed states, and looks up in the tables that the
-/// machine knows. Capped scores have one more.
+/// Whether the machine knows all that a model needs: it generates tokens from pre-normed states, without windows, and looks up in the tables
+/// that the machine knows. Capped scores have one more.
 pub fn has_plans(config: &ModelConfig) -> bool {
-    config.generates() && config.is_causal() && !config.sums_first() && config.relations() == KNOWN
+    config.generates() && config.windows().is_none() && config.is_causal() && !config.sums_first() && config.relations() == KNOWN
 }
 
 impl Plan {

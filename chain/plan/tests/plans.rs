@@ -10,7 +10,7 @@ use tessera_plan::packing::{Call, PackError, Packed};
 use tessera_plan::{Budget, NoPlan, Plan};
 use tessera_testkit::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
-    random_ids, random_model, rotations_config, unrooted_key, SplitMix, TestModel,
+    random_ids, random_model, rotations_config, unrooted_key, windowed_config, SplitMix, TestModel,
 };
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::suite::Suite;
@@ -164,6 +164,7 @@ fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths
     assert_eq!(refused(&encoder, 8, 1), Some(NoPlan::Model));
     // The contracts know four tables: the fifth relation would be one of zeros.
     assert_eq!(refused(&key(capped_config()), 8, 1), Some(NoPlan::Model));
+    assert_eq!(refused(&key(windowed_config(5, [1])), 8, 1), Some(NoPlan::Model));
     // The header of a plan has no token with which leading rows begin.
     let mut token = key(odd_config());
     token.params.leading.token = Some(5);

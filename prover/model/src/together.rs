@@ -200,7 +200,7 @@ mod tests {
     use crate::sample::random_model;
     use proptest::prelude::*;
     use tessera_circuits::model::WeightFormat;
-    use tessera_samples::{odd_config, random_ids};
+    use tessera_samples::{odd_config, random_ids, windowed_config};
     use tessera_support::random::SplitMix;
 
     /// Runs requests that arrive at steps of their own; returns the ids of each.
@@ -226,10 +226,13 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn a_text_has_the_ids_that_it_has_alone(seed in 0u64..1 << 32, rows in 1usize..24, format in 0usize..2) {
+        fn a_text_has_the_ids_that_it_has_alone(
+            seed in 0u64..1 << 32, rows in 1usize..24, format in 0usize..2, windowed in any::<bool>(),
+        ) {
             let mut random = SplitMix(seed);
             let format = [WeightFormat::Int8, WeightFormat::Int16][format];
-            let mut model = random_model(odd_config(), format, seed);
+            let config = if windowed { windowed_config(7, [0, 2]) } else { odd_config() };
+            let mut model = random_model(config, format, seed);
             let mut requests = Vec::new();
             for i in 0..1 + random.below(6) {
                 let length = 1 + random.below(7) as usize;

@@ -10,7 +10,7 @@ use crate::sample::{extreme_model, random_model};
 use tessera_circuits::model::MatrixId;
 use tessera_samples::{
     capped_config, fixture_size_config, normed_config, odd_config, plain_config, post_normed_config, random_ids,
-    rotations_config,
+    rotations_config, windowed_config,
 };
 
 fn witness_of(model: &QuantisedModel, ids: &[u32]) -> Witness {
@@ -314,6 +314,7 @@ fn any_split_in_blocks_gives_the_same_logits() {
         for model in [
             random_model(odd_config(), format, seed),
             random_model(normed_config(), format, seed),
+            random_model(windowed_config(6, [0, 2]), format, seed),
             extreme_model(odd_config(), format, seed),
         ] {
             let ids = random_ids(&model.config, 23, seed);
@@ -346,6 +347,7 @@ fn a_text_that_is_recorded_in_blocks_leaves_the_witness_of_one_block() {
         capped_config(),
         plain_config(),
         rotations_config(),
+        windowed_config(5, [1]),
     ];
     let mut models: Vec<_> = configs
         .map(|config| random_model(config, WeightFormat::Int16, 21))

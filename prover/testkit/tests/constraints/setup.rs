@@ -137,8 +137,6 @@ pub fn cases() -> [Case; 17] {
     let window = random_model(windowed_config(4, [1]), WeightFormat::Int8, 23);
     let windows = random_model(windowed_config(20, [0, 2]), WeightFormat::Int8, 24);
     [
-        Case::new(window, 6, 5),
-        Case::with_limbs(windows, 34, 5, MIXED, in_lanes),
         Case::with_limbs(
             random_model(several_blocks, WeightFormat::Int8, 14),
             34,
@@ -163,6 +161,8 @@ pub fn cases() -> [Case; 17] {
         Case::new(random_model(normed, WeightFormat::Int16, 21), 6, 5),
         Case::new(random_model(post_normed, WeightFormat::Int8, 21), 6, 5),
         Case::new(random_model(capped, WeightFormat::Int8, 22), 6, 5),
+        Case::new(window, 6, 5),
+        Case::with_limbs(windows, 34, 5, MIXED, in_lanes),
         first,
         middle,
         last,

@@ -197,18 +197,28 @@ fn switches_of_other_families_are_refused_by_name() {
 /// A window of 0 is none, and StarCoder2 has one that its files do not say.
 #[test]
 fn windows_of_other_families_are_those_of_their_models() {
-    let context = |family: Converted, key: &str, value: u32| {
+    let read = |family: Converted, key: &str, value: u32| {
         let (_dir, _, mut gguf) = converted(family);
         gguf.set(&format!("{}.context_length", family.1), Value::U32(8192));
         gguf.unset("phi3.rope.scaling.original_context_length");
         if !key.is_empty() {
             gguf.set(key, Value::U32(value));
         }
-        opened(&gguf).unwrap().config().context
+        let config = opened(&gguf).unwrap().config().clone();
+        assert_eq!(config.context, 8192);
+        let layers = (0..config.layers).map(|layer| config.window(layer));
+        layers.collect::<Vec<_>>()
     };
-    assert_eq!(context(CONVERTED[1], "phi3.attention.sliding_window", 0), 8192);
-    assert_eq!(context(CONVERTED[1], "phi3.attention.sliding_window", 2047), 2047);
-    assert_eq!(context(CONVERTED[2], "", 0), 4096);
+    for (family, key, value, window) in [
+        (CONVERTED[1], "phi3.attention.sliding_window", 0, None),
+        (CONVERTED[1], "phi3.attention.sliding_window", 2047, Some(2047)),
+        // No text is longer.
+        (CONVERTED[1], "phi3.attention.sliding_window", 8192, None),
+        (CONVERTED[2], "", 0, Some(4096)),
+    ] {
+        let layers = read(family, key, value);
+        assert!(layers.iter().all(|own| *own == window), "{key} {value}: {layers:?}");
+    }
 }
 
 /// A small file of another architecture, with a window and the length of a head.
