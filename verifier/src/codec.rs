@@ -63,10 +63,10 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 20,
-            Self::ProofInContext => 21,
-            Self::Chunk => 15,
-            Self::Key => 10,
+            Self::Proof => 22,
+            Self::ProofInContext => 23,
+            Self::Chunk => 16,
+            Self::Key => 11,
         }
     }
 

@@ -410,7 +410,7 @@ mod tests {
     /// As many samples as stwo makes of the columns, and no fewer.
     #[test]
     fn samples_are_not_undercounted() {
-        for (count, weighted) in [(4, false), (5, false), (4, true), (5, true)] {
+        for (count, weighted) in [(5, false), (6, false), (5, true), (6, true)] {
             samples_are_counted(&Relation::ALL[..count], weighted);
         }
     }
@@ -437,7 +437,7 @@ mod tests {
     fn triples_count_twice() {
         let shape = Shape::new(&laned(), 64);
         let rows = (shape.lanes(Part::SCORES) as u128) << shape.log_rows(Part::SCORES);
-        let entries = 5 << tables::LOG_ROWS;
+        let entries = 6 << tables::LOG_ROWS;
         let mut terms = Vec::new();
         claim_terms(&shape, &Forest::of(&shape), &mut terms);
         let term = terms.iter().find(|term| term.name == "LogUp").unwrap();

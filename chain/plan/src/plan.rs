@@ -59,7 +59,13 @@ pub enum NoPlan {
 pub const MOST_OUTPUTS: usize = 255;
 
 /// The relations whose tables the machine knows.
-const KNOWN: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, Relation::Silu];
+const KNOWN: [Relation; 5] = [
+    Relation::Range16,
+    Relation::Bits,
+    Relation::Bytes,
+    Relation::Exp,
+    Relation::Silu,
+];
 
 /// Whether the machine knows all that a model needs: it generates tokens from pre-normed states, without windows, and looks up in the tables
 /// that the machine knows. Capped scores have one more.

@@ -19,6 +19,8 @@ pub struct Remainder {
 impl Remainder {
     /// The difference of the high limb is `128 d_hi + d_lo` minus this.
     pub const OFFSET: i64 = 1 << 22;
+    /// No difference is larger in absolute value: `128 (2^16 - 1) + 2^8 - 1` less [`Self::OFFSET`].
+    pub const LARGEST: i64 = (1 << 22) + (1 << 7) - 1;
     /// A narrow difference is `127 d_hi + d_lo` minus [`Self::OFFSET`] plus this.
     pub const NARROWING: i64 = 1 << 15;
     /// [`Self::narrow`] of values that are int16 unless they are listed as clipped.
@@ -78,11 +80,11 @@ impl Remainder {
     pub const fn r_lo(self) -> usize {
         self.at + 2
     }
-    /// In two limbs: the difference, in limbs of 16 and 7 bits.
+    /// In two limbs: the difference, in limbs of 16 and 8 bits; an honest prover needs 7 bits of the low one.
     pub const fn d_hi(self) -> usize {
         self.at + 3
     }
-    /// Column of the low byte of the difference to the divisor.
+    /// Column of the low limb of the difference.
     pub const fn d_lo(self) -> usize {
         self.at + 4
     }
@@ -94,23 +96,18 @@ impl Remainder {
             Limbs::One => vec![Lookup::bits(column(self.pow()), column(self.rest()))],
             Limbs::Two => vec![
                 Lookup::bits(column(self.pow()), column(self.r_hi())),
-                Lookup::below(8, column(self.r_lo())),
                 Lookup::range16(column(self.d_hi())),
-                Lookup::below(7, column(self.d_lo())),
+                Lookup::bytes(column(self.r_lo()), column(self.d_lo())),
             ],
         }
     }
 }
 
-/// Lookups of an int16 in one column, or in limbs, `256 hi + lo`: `hi + 2^7` and `lo` are bytes.
-pub fn int16(at: usize, limbs: Limbs) -> Vec<Lookup> {
-    let byte = |value: Linear| Lookup::below(8, value);
+/// The lookup of an int16 in one column, or in limbs, `256 hi + lo`: `hi + 2^7` and `lo` are bytes.
+pub fn int16(at: usize, limbs: Limbs) -> Lookup {
     match limbs {
-        Limbs::One => vec![Lookup::int16(at)],
-        Limbs::Two => vec![
-            byte(Linear::column(at) + Linear::constant(1 << 7)),
-            byte(Linear::column(at + 1)),
-        ],
+        Limbs::One => Lookup::int16(at),
+        Limbs::Two => Lookup::bytes(Linear::column(at) + Linear::constant(1 << 7), Linear::column(at + 1)),
     }
 }
 

@@ -18,6 +18,8 @@ pub enum Relation {
     Range16,
     /// `(2^b, v)`, `0 <= v < 2^b`, `b <= 15`.
     Bits,
+    /// `(2^8 h + l, h)`, `0 <= h, l < 2^8`: two bytes in one lookup. The first value and `h` say what `l` is.
+    Bytes,
     /// `(d, exp(d), [d = 0])`.
     Exp,
     /// `(g + 2^15, silu(g))`.
@@ -28,13 +30,14 @@ pub enum Relation {
 
 impl Relation {
     /// Every relation, in order.
-    pub const ALL: [Self; 5] = [Self::Range16, Self::Bits, Self::Exp, Self::Silu, Self::Cap];
+    pub const ALL: [Self; 6] = [Self::Range16, Self::Bits, Self::Bytes, Self::Exp, Self::Silu, Self::Cap];
 
     /// The columns of the tables that hold the values of its tuples.
     pub const fn columns(self) -> &'static [TableColumn] {
         match self {
             Self::Range16 => &[TableColumn::Index],
             Self::Bits => &[TableColumn::BitsBound, TableColumn::BitsValue],
+            Self::Bytes => &[TableColumn::Index, TableColumn::High],
             Self::Exp => &[TableColumn::Index, TableColumn::Exp, TableColumn::Zero],
             Self::Silu => &[TableColumn::Index, TableColumn::Silu],
             Self::Cap => &[TableColumn::Index, TableColumn::Cap],
@@ -46,6 +49,7 @@ impl Relation {
         match self {
             Self::Range16 => "Range16",
             Self::Bits => "Bits",
+            Self::Bytes => "Bytes",
             Self::Exp => "Exp",
             Self::Silu => "Silu",
             Self::Cap => "Cap",
@@ -67,6 +71,8 @@ pub enum TableColumn {
     BitsBound,
     /// `0` to `2^b - 1`, beside [`Self::BitsBound`].
     BitsValue,
+    /// The high byte of [`Self::Index`].
+    High,
     /// Exponentials of differences of scores.
     Exp,
     /// Whether the row is the first one.
@@ -84,6 +90,7 @@ impl TableColumn {
             Self::Index => "index",
             Self::BitsBound => "bits bound",
             Self::BitsValue => "bits value",
+            Self::High => "high",
             Self::Exp => "exp",
             Self::Zero => "zero",
             Self::Silu => "silu",
@@ -201,6 +208,12 @@ impl Lookup {
     /// `0 <= v < 2^bits`, for up to 15 bits.
     pub fn below(bits: u32, v: Linear) -> Self {
         Self::bits(Linear::constant(1 << bits), v)
+    }
+
+    /// `0 <= high, low < 2^8`.
+    pub fn bytes(high: Linear, low: Linear) -> Self {
+        let both = high.clone() * base(1 << 8) + low;
+        Self::new(Relation::Bytes, [both, high])
     }
 
     /// Checks a column to be int16.

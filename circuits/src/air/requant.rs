@@ -29,7 +29,7 @@ pub const BOUNDED: Remainder = Remainder {
 /// The columns of a requantisation and nothing else, of accumulators that are claimed in these limbs.
 pub fn columns(limbs: Limbs) -> Air {
     let remainder = remainder(limbs);
-    let mut lookups = int16(OUT_HI, Limbs::Two);
+    let mut lookups = vec![int16(OUT_HI, Limbs::Two)];
     lookups.extend(remainder.lookups());
     Air {
         columns: 2 + Remainder::columns(limbs),

@@ -35,6 +35,7 @@ impl TableColumn {
             Self::Index => rows.map(BaseField::from_u32_unchecked).collect(),
             Self::BitsBound => bits().map(|(bound, _)| BaseField::from_u32_unchecked(bound)).collect(),
             Self::BitsValue => bits().map(|(_, v)| BaseField::from_u32_unchecked(v)).collect(),
+            Self::High => rows.map(|row| BaseField::from_u32_unchecked(row >> 8)).collect(),
             Self::Exp => elements(exp_table(of.score_bits)),
             Self::Zero => rows.map(|row| base(i64::from(row == 0))).collect(),
             Self::Silu => elements(activation_table(of.activation, of.gate_bits, of.silu_bits)),
@@ -73,7 +74,7 @@ impl Relation {
     pub const fn has_row_by_both(self) -> bool {
         match self {
             Self::Bits => true,
-            Self::Range16 | Self::Exp | Self::Silu | Self::Cap => false,
+            Self::Range16 | Self::Bytes | Self::Exp | Self::Silu | Self::Cap => false,
         }
     }
 
@@ -241,9 +242,18 @@ mod tests {
     fn columns_follow_the_relations() {
         let names = |relations: &[Relation]| columns(relations).iter().map(|own| own.name()).collect::<Vec<_>>();
         let all = Relation::ALL;
-        let expected = ["index", "bits bound", "bits value", "exp", "zero", "silu", "cap"];
+        let expected = [
+            "index",
+            "bits bound",
+            "bits value",
+            "high",
+            "exp",
+            "zero",
+            "silu",
+            "cap",
+        ];
         assert_eq!(names(&all), expected);
-        assert_eq!(names(&all[..4]), expected[..6]);
+        assert_eq!(names(&all[..5]), expected[..7]);
         assert_eq!(
             names(&[Relation::Bits, Relation::Silu]),
             ["bits bound", "bits value", "index", "silu"]
@@ -261,6 +271,12 @@ mod tests {
             (Relation::Range16, [base(65_536), base(0), base(0)], false),
             (Relation::Bits, [base(8), base(7), base(0)], true),
             (Relation::Bits, [base(8), base(8), base(0)], false),
+            (Relation::Bytes, [base(256 * 7 + 9), base(7), base(0)], true),
+            (Relation::Bytes, [base(256 * 7 + 9), base(6), base(0)], false),
+            (Relation::Bytes, [base(256 * 7 + 256), base(7), base(0)], false),
+            (Relation::Bytes, [base(256 * 7 - 1), base(7), base(0)], false),
+            (Relation::Bytes, [base(1 << 16), base(256), base(0)], false),
+            (Relation::Bytes, [base(-1), base(0), base(0)], false),
             (Relation::Exp, [base(7), exp, base(0)], true),
             (Relation::Exp, [base(7), exp, base(1)], false),
             (Relation::Exp, [base(7), exp + base(1), base(0)], false),
@@ -281,7 +297,13 @@ mod tests {
                 assert_eq!(Relation::Bits.row(first, second), Some(expected));
             }
         }
-        for relation in [Relation::Range16, Relation::Exp, Relation::Silu, Relation::Cap] {
+        for relation in [
+            Relation::Range16,
+            Relation::Bytes,
+            Relation::Exp,
+            Relation::Silu,
+            Relation::Cap,
+        ] {
             assert_eq!(relation.row(base(0), base(7)), Some(0));
             assert_eq!(relation.row(base(0xffff), base(7)), Some(0xffff));
             assert_eq!(relation.row(base(1 << 16), base(7)), None);

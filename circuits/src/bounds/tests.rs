@@ -2,6 +2,7 @@ mod encoders;
 mod post_norms;
 
 use super::*;
+use crate::air::gadgets::Remainder;
 use crate::model::{
     odd_config, test_params, Activation, AttentionParams, ColumnNorms, HeadNorm, LayerParams, MlpParams, MAX_HEAD_DIM,
     MAX_VOCAB,
@@ -15,9 +16,10 @@ fn low_accumulators_stay_below_the_range_of_the_join() {
     assert_eq!(AccumulatorBound::matmul(most as usize + 1, 1), None);
     assert_eq!(AccumulatorBound::matmul(most as usize + 1, -1), None);
     assert_eq!(AccumulatorBound::matmul(usize::MAX, 2), None);
-    // The difference of a limb has 23 bits, with the half and the remainder of the largest shift.
+    // An honest difference of a limb has 23 bits, with the half and the remainder of the largest shift; a larger one wraps nothing, either.
     let difference = (255 * most + (1 << 20)).div_ceil(1 << 8);
-    assert!(difference < 1 << 22 && (difference << 8) + 255 * most + (1 << 21) < u64::from(P));
+    let largest = Remainder::LARGEST.unsigned_abs();
+    assert!(difference < 1 << 22 && (largest << 8) + 255 * most + (1 << 20) < u64::from(P));
 }
 
 /// `fits` is the inequality that makes a rounding unique: the largest remainder, minus the smallest value it

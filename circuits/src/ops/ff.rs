@@ -131,9 +131,9 @@ impl Ff {
             false => vec![entry(self.up(), Linear::column(high) * base(256) + Linear::column(low))],
         };
         if self.gated {
-            list.extend(int16(UP, Limbs::One));
+            list.push(int16(UP, Limbs::One));
         }
-        list.extend(int16(high, Limbs::Two));
+        list.push(int16(high, Limbs::Two));
         if self.gated {
             list.extend(PRODUCT.lookups());
             list.extend(self.gate_remainder().lookups());

@@ -217,13 +217,13 @@ impl Rope {
         }
         let bound = Linear::constant(1 << ROPE_BITS);
         let half = |half: usize| {
-            let mut list = int16(self.before(half), self.projected());
+            let mut list = vec![int16(self.before(half), self.projected())];
             if self.normed {
-                list.extend(int16(self.source(half), Limbs::One));
+                list.push(int16(self.source(half), Limbs::One));
                 list.extend(self.norm(half).lookups());
             }
             list.push(Lookup::bits(bound.clone(), Linear::column(self.rest(half))));
-            list.extend(int16(self.after(half), self.out));
+            list.push(int16(self.after(half), self.out));
             list.extend(self.remainder(half).lookups());
             list
         };

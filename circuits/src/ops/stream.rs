@@ -146,10 +146,10 @@ pub const Y: usize = 9;
 
 /// The columns of a row, the normed state in limbs or not.
 fn columns(normed: Limbs) -> Air {
-    let mut lookups = int16(X_HI, Limbs::Two);
+    let mut lookups = vec![int16(X_HI, Limbs::Two)];
     lookups.extend(UPDATE.lookups());
     lookups.extend(NORM.lookups());
-    lookups.extend(int16(Y, normed));
+    lookups.push(int16(Y, normed));
     Air {
         columns: Y + normed.columns(),
         powers: vec![

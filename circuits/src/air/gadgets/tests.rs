@@ -55,7 +55,7 @@ fn two_limbs([high, low]: [i64; 2], shift: u32, (least, most): (i64, i64), narro
                 }
                 let is_narrow = remainder.is_narrow(shift, (!unlisted).then_some(value));
                 let [hi, lo] = Remainder::difference(delta, is_narrow);
-                if (0..1 << 16).contains(&hi) && (0..1 << 7).contains(&lo) {
+                if (0..1 << 16).contains(&hi) && (0..1 << 8).contains(&lo) {
                     found.insert(value);
                 }
             }

@@ -1,5 +1,6 @@
 use super::super::{LOW_LIMIT, MAX_BIAS};
 use super::*;
+use crate::air::gadgets::Remainder;
 use crate::model::{odd_config, test_params, ChannelShift, ColumnNorms, WeightBits, WeightFormat};
 use crate::semantics::{norm_element, norm_rsqrt, norm_sums};
 
@@ -397,13 +398,14 @@ fn a_bias_counts_among_what_an_accumulator_can_reach() {
 fn a_rounding_in_two_limbs_has_one_solution_with_the_largest_bias() {
     let (high, low) = crate::semantics::bias_limbs(MAX_BIAS as i32);
     let (high, low) = (u128::from(high.unsigned_abs()), u128::from(low.unsigned_abs()).max(255));
-    let (accumulator, residual, output, difference) = ((1 << 29) + (1 << 22), 1 << 28, 1 << 30, 1 << 22);
+    let (accumulator, residual, output) = ((1 << 29) + (1 << 22), 1 << 28, 1 << 30);
+    let difference = u128::from(Remainder::LARGEST.unsigned_abs());
     assert!(accumulator + high + residual + output + difference < MODULUS);
     let remainder_and_half = 1 << 20;
     let low_accumulator = u128::from(LOW_LIMIT) + low;
     assert!(low_accumulator + (difference << 8) + remainder_and_half < MODULUS);
     // The difference that an honest prover needs is there.
-    assert!(low_accumulator + remainder_and_half < difference << 8);
+    assert!(low_accumulator + remainder_and_half < u128::from(Remainder::OFFSET.unsigned_abs()) << 8);
     assert_eq!(crate::semantics::bias_limbs(-(MAX_BIAS as i32)), (-(1 << 22), 0));
     assert_eq!(crate::semantics::bias_limbs(-1), (-1, 255));
 }

@@ -151,7 +151,7 @@ fn sums_are_below_the_bounds_of_two_limbs() {
     let (v_hi, v_lo) = ((high + 1) << 15, 128i64 << 15);
     assert!(v_hi <= (1 << 29) && (v_lo as u64) < LOW_LIMIT);
     // Both sides of the first equation, and of the second.
-    assert!(v_hi + (1 << 28) + (1 << 30) + (1 << 22) < i64::from(P));
+    assert!(v_hi + (1 << 28) + (1 << 30) + Remainder::LARGEST < i64::from(P));
     // A value that is rounded, without its divisor: what is not clipped is below 2^(30 - s).
     assert!(256 * (v_hi + (1 << 28)) + v_lo < 1 << 38);
 }

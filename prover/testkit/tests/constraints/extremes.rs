@@ -89,7 +89,7 @@ fn two_limbs([hi, lo]: [i64; 2], shift: u8, value: i64) -> Option<i64> {
     let offset = Remainder::OFFSET;
     let delta = (hi - (value << shift) + offset).rem_euclid(MODULUS);
     let rest = (lo + (1 << (7 + shift)) + 256 * (delta - offset)).rem_euclid(MODULUS);
-    (delta < 1 << 23 && rest < 256 << shift).then_some(rest)
+    (delta <= offset + Remainder::LARGEST && rest < 256 << shift).then_some(rest)
 }
 
 /// The remainder of a value in one limb that is said to be rounded to `value`, if it has one.

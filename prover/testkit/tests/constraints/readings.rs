@@ -126,8 +126,8 @@ impl Site<'_> {
             if may {
                 let narrow = self.remainder.is_narrow(self.bits(), entry);
                 all.push(match narrow {
-                    true => [-(1 << 22) + (1 << 15), 127 * 0xffff + 127 - (1 << 22) + (1 << 15)],
-                    false => [-(1 << 22), (1 << 22) - 1],
+                    true => [-(1 << 22) + (1 << 15), 127 * 0xffff + 255 - (1 << 22) + (1 << 15)],
+                    false => [-(1 << 22), Remainder::LARGEST],
                 });
             }
         }

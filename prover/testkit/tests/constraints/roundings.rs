@@ -69,7 +69,11 @@ fn accumulated(part: Part, out: Terms, remainder: Remainder) -> Kind {
         },
         bits: None,
         pow: Some(remainder.pow()),
-        delta: two.then_some((difference, Remainder::OFFSET, 1 << 23)),
+        delta: two.then_some((
+            difference,
+            Remainder::OFFSET,
+            Remainder::OFFSET + Remainder::LARGEST + 1,
+        )),
         remainder: Some(remainder),
         limb: 8,
     }

@@ -199,18 +199,23 @@ impl Channel for Chosen {
 #[test]
 fn zero_denominators_are_not_reached() {
     let scene = quiet_with(|v| plain(v) && output(v) < 0);
-    let places = [requant::OUT_LO, REST.r_hi()];
-    let limbs = Cell::new([BaseField::zero(); 2]);
+    let tuples = Cell::new([[BaseField::zero(); 2]; 2]);
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::ATT.index()];
         let at = find(shape, own, |v| plain(v) && output(v) < 0);
         let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
-        // The next value, with a remainder below zero, and both limbs of it beyond their tables.
+        // The next value, with a remainder below zero, and low bytes of both that are none.
         move_output(&mut values, 1);
+        let high = std::mem::take(&mut values[REST.r_hi()]);
+        values[REST.r_lo()] += high * base(256);
         values[requant::OUT_HI] -= base(1);
         values[requant::OUT_LO] += base(256);
         assert_eq!(values[REST.pow()], base(2));
-        limbs.set(places.map(|c| values[c]));
+        let pairs = [
+            [values[requant::OUT_HI] + base(128), values[requant::OUT_LO]],
+            [values[REST.r_lo()], values[REST.d_lo()]],
+        ];
+        tuples.set(pairs.map(|[high, low]| [high * base(256) + low, high]));
         own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
     };
     let known = |relations: &mut Relations| {
@@ -219,16 +224,16 @@ fn zero_denominators_are_not_reached() {
             .expect("it is drawn")
             .combine(&[base(0)]);
         assert_ne!(single.to_m31_array()[1..], [BaseField::zero(); 3]);
-        let pairs = [Relation::Bits, Relation::Exp, Relation::Silu].map(|r| relations.challenges(r));
+        let pairs = [Relation::Bits, Relation::Bytes, Relation::Exp, Relation::Silu].map(|r| relations.challenges(r));
         assert!(!pairs.into_iter().any(has_zeros));
-        // The line through the two pairs `(256, lo)` and `(2, r)`.
-        let [low, rest] = limbs.get();
-        let alpha = K::from(base(2 - 256) * (low - rest).inverse());
-        let chosen = [alpha * low + base(256), alpha];
-        assert!((alpha * rest + base(2) - chosen[0]).is_zero());
-        let bits = relations.drawn.iter_mut().find(|own| own.relation == Relation::Bits);
-        *bits.expect("it is drawn") = Drawn::draw(&mut Chosen(chosen), Relation::Bits);
-        assert!(relations.challenges(Relation::Bits) == chosen && has_zeros(chosen));
+        // The line through both pairs.
+        let [value, rest] = tuples.get();
+        let alpha = K::from((rest[0] - value[0]) * (value[1] - rest[1]).inverse());
+        let chosen = [alpha * value[1] + value[0], alpha];
+        assert!((alpha * rest[1] + rest[0] - chosen[0]).is_zero());
+        let bytes = relations.drawn.iter_mut().find(|own| own.relation == Relation::Bytes);
+        *bytes.expect("it is drawn") = Drawn::draw(&mut Chosen(chosen), Relation::Bytes);
+        assert!(relations.challenges(Relation::Bytes) == chosen && has_zeros(chosen));
     };
     let hooks = Hooks {
         columns: &columns,
@@ -251,21 +256,21 @@ fn zero_denominators_are_not_reached() {
 #[test]
 fn lookups_are_those_of_the_trace() {
     let scene = Scene::honest();
-    let limbs = Cell::new([0; 2]);
+    let limbs = Cell::new([0; 3]);
     let hooks = Hooks {
         columns: &|shape, all| {
-            limbs.set([REST.d_hi(), REST.d_lo()].map(|c| all[Part::ATT.index()][c][0].0));
+            limbs.set([REST.d_hi(), REST.r_lo(), REST.d_lo()].map(|c| all[Part::ATT.index()][c][0].0));
             outside(shape, all);
         },
         multiplicities: &|counts| {
-            let [high, low] = limbs.get();
+            let [high, rest, low] = limbs.get();
             counts[column_of(Relation::Range16)][high as usize] += BaseField::one();
             counts[column_of(Relation::Range16)][high as usize - (1 << 10)] -= BaseField::one();
-            counts[column_of(Relation::Bits)][tables::bits_row(1 << 7, low)] += BaseField::one();
+            counts[column_of(Relation::Bytes)][(256 * rest + low) as usize] += BaseField::one();
         },
         looked_up: &|_, all| {
             let limbs = limbs.get().map(|v| base(i64::from(v)));
-            [REST.d_hi(), REST.d_lo()]
+            [REST.d_hi(), REST.r_lo(), REST.d_lo()]
                 .into_iter()
                 .zip(limbs)
                 .for_each(|(c, v)| all[Part::ATT.index()][c][0] = v);
@@ -324,6 +329,56 @@ fn triples_are_looked_up_whole() {
                 counts[honest.get() as usize] += BaseField::one();
                 // The row that was counted, if any was.
                 if let Some(count) = usize::try_from(triple[0]).ok().and_then(|row| counts.get_mut(row)) {
+                    *count -= BaseField::one();
+                }
+            },
+            broken_claims: &|broken| assert_eq!(broken(), ["lookups"]),
+            ..HONEST
+        };
+        assert_claims_violated(scene.attempt(&hooks));
+    }
+}
+
+/// Gains a byte of any value: of two that are looked up together only what they add up to is in the table, and the sums are those of
+/// the entry that has this sum.
+#[test]
+fn bytes_are_looked_up_whole() {
+    let scene = Scene::quiet();
+    let places = [softmax::SCORE.r_lo(), softmax::SCORE.d_lo()];
+    let cell = |shape: &Shape| score(shape, [3, 0], [2, 1]);
+    for [high, low] in [
+        [7, 256 + 9],
+        [8, -247],
+        [-1, 256 + 5],
+        [256, 0],
+        [255, 256],
+        [0, 1 << 15],
+        [1 << 8, -(1 << 16)],
+    ] {
+        // In a row of a padded layer, which no claim reads.
+        let columns = |shape: &Shape, all: &mut [Columns]| {
+            let own = &mut all[Part::SCORES.index()];
+            let bytes = places.into_iter().zip([high, low]);
+            bytes.for_each(|(column, value)| own[column][cell(shape)] = base(value));
+        };
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        scene.assert_caught(Caught::Lookup, &hooks);
+        // The sums are those of a pair of the table, which is counted.
+        let hooks = Hooks {
+            columns: &columns,
+            looked_up: &|shape, all| {
+                let own = &mut all[Part::SCORES.index()];
+                places.iter().for_each(|column| own[*column][cell(shape)] = base(0));
+            },
+            multiplicities: &|counts| {
+                let counts = &mut counts[column_of(Relation::Bytes)];
+                counts[0] += BaseField::one();
+                // The row that was counted, if any was.
+                let sum = usize::try_from(256 * high + low).ok();
+                if let Some(count) = sum.and_then(|row| counts.get_mut(row)) {
                     *count -= BaseField::one();
                 }
             },

@@ -260,7 +260,13 @@ impl Challenges {
 }
 
 /// The relations, in the order in which their challenges are drawn.
-pub const RELATIONS: [Relation; 4] = [Relation::Range16, Relation::Bits, Relation::Exp, Relation::Silu];
+pub const RELATIONS: [Relation; 5] = [
+    Relation::Range16,
+    Relation::Bits,
+    Relation::Bytes,
+    Relation::Exp,
+    Relation::Silu,
+];
 
 /// Draws the challenges of a group of trees, whatever its messages are; returns the claims on their leaves. A tree is in all layers that
 /// have children of it: trees of a group are not deeper than those before them.
