@@ -79,7 +79,11 @@ mod tests {
                         last: Word::new(last, Source::LastRow),
                         block,
                     });
-                    assert_eq!(band.sum(&rows, &keys, end), expected, "{band:?}, {tokens} tokens, {last:?}");
+                    assert_eq!(
+                        band.sum(&rows, &keys, end),
+                        expected,
+                        "{band:?}, {tokens} tokens, {last:?}"
+                    );
                 }
             }
         }

@@ -260,7 +260,7 @@ impl SetUp<'_> {
             config,
             params,
             weights: commitment,
-                        weights_root: root,
+            weights_root: root,
             tokenizer: self.texts.files.tokenizer.unwrap_or_default(),
             tokenizer_config: self.texts.files.config.unwrap_or_default(),
         };

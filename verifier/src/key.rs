@@ -85,7 +85,10 @@ impl KeyHeader {
 
     /// Errors unless every field beside the suite has the value that this verifier is written for, for models of this architecture.
     fn check(&self, config: &ModelConfig) -> Result<(), KeyError> {
-        let mut fields = self.numbers().into_iter().zip(Self::of(self.hash_suite, config).numbers());
+        let mut fields = self
+            .numbers()
+            .into_iter()
+            .zip(Self::of(self.hash_suite, config).numbers());
         match fields.find(|((_, got), (_, supported))| got != supported) {
             Some(((what, got), (_, supported))) => Err(KeyError::Header { what, got, supported }),
             None => Ok(()),

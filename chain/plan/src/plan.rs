@@ -70,7 +70,11 @@ const KNOWN: [Relation; 5] = [
 /// Whether the machine knows all that a model needs: it generates tokens from pre-normed states, without windows, and looks up in the tables
 /// that the machine knows. Capped scores have one more.
 pub fn has_plans(config: &ModelConfig) -> bool {
-    config.generates() && config.windows().is_none() && config.is_causal() && !config.sums_first() && config.relations() == KNOWN
+    config.generates()
+        && config.windows().is_none()
+        && config.is_causal()
+        && !config.sums_first()
+        && config.relations() == KNOWN
 }
 
 impl Plan {

@@ -206,7 +206,11 @@ impl fmt::Display for Blocks {
             Mask::Full => f.write_str(", all tokens seen")?,
             Mask::Windows(own) => {
                 let layers = crate::wording::count(own.layers().count(), "layer");
-                write!(f, ", causal, a window of {} in {layers}", crate::wording::count(own.keys as usize, "key"))?;
+                write!(
+                    f,
+                    ", causal, a window of {} in {layers}",
+                    crate::wording::count(own.keys as usize, "key")
+                )?;
             }
         }
         f.write_str(if self.norm_outputs { ", outputs normed" } else { "" })?;

@@ -56,7 +56,9 @@ impl Windows {
     /// Checks that the window is in its range, that it is shorter than the context, and that there are layers that have it, all of them
     /// layers of the model: a key has one way to say what it says.
     pub(super) fn check(&self, config: &ModelConfig) -> Result<(), ModelError> {
-        let most = (config.context as u64).saturating_sub(1).min((*Self::KEYS.end()).into());
+        let most = (config.context as u64)
+            .saturating_sub(1)
+            .min((*Self::KEYS.end()).into());
         range("sliding_window", self.keys.into(), (*Self::KEYS.start()).into(), most)?;
         let last = self.layers().last().map_or(0, |last| last as u64 + 1);
         range("number of the last layer with a window", last, 1, config.layers as u64)
@@ -134,7 +136,11 @@ mod tests {
             (1, vec![0], 1, false),
         ] {
             let own = config(3, context, Windows::new(keys, layers.clone()));
-            assert_eq!(own.check().is_ok(), fits, "{keys} keys in {layers:?} of a context of {context}");
+            assert_eq!(
+                own.check().is_ok(),
+                fits,
+                "{keys} keys in {layers:?} of a context of {context}"
+            );
         }
     }
 }

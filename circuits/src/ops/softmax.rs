@@ -497,11 +497,7 @@ impl<K: Scalar> Public<'_, K> {
             sum(&layers) * sum(&self.head_weights()) * self.text(),
         );
         let limbs = [(SUM_HI, 1 << LIMB_BITS), (SUM_LO, 1)];
-        let sums = claim(
-            "softmax sums",
-            [pairs(EXP), vec![rows(&limbs)]].concat(),
-            K::zero(),
-        );
+        let sums = claim("softmax sums", [pairs(EXP), vec![rows(&limbs)]].concat(), K::zero());
         vec![differences, masked, attained, sums]
     }
 

@@ -1,7 +1,8 @@
 use super::*;
 use crate::claims::PLACES;
 use crate::model::{
-    odd_config, test_params, Blocks, ChannelShift, Mask, Output, Pooling, ScoreCap, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB, Windows,
+    odd_config, test_params, Blocks, ChannelShift, Mask, Output, Pooling, ScoreCap, Windows, MAX_CONTEXT, MAX_HEAD_DIM,
+    MAX_VOCAB,
 };
 use crate::rounding::{shift_at, Rounded};
 use crate::shape::Product;

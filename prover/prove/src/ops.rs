@@ -82,7 +82,10 @@ mod tests {
             let own = ModelConfig {
                 gated,
                 head_norms,
-                blocks: Blocks { mask, ..config().blocks },
+                blocks: Blocks {
+                    mask,
+                    ..config().blocks
+                },
                 ..config()
             };
             let shape = Shape::new(&own, 4);

@@ -86,7 +86,11 @@ fn every_family_is_proved() {
         let (_dir, model) = integer(&case);
         let vocab = model.config.vocab;
         // Where layers have windows, texts are three windows long.
-        let rows = if model.config.windows().is_some() { case.ids.len() } else { 6 };
+        let rows = if model.config.windows().is_some() {
+            case.ids.len()
+        } else {
+            6
+        };
         let prompt = &case.ids[..rows];
         let logits = ForwardState::new(&model).run(prompt, None).expect("a forward pass");
         let next = arg_max(&logits[(rows - 1) * vocab..]) as u32;

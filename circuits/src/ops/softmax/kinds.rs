@@ -99,12 +99,18 @@ impl BlockPairs {
         let tokens = 1i64 << self.block;
         // The query and the key are `apart + i - j` tokens apart, `i` and `j` their places in their blocks.
         let apart = tokens * blocks_before as i64;
-        let to = self.window.map(|window| window as i64 - apart).filter(|to| *to < tokens);
+        let to = self
+            .window
+            .map(|window| window as i64 - apart)
+            .filter(|to| *to < tokens);
         let to = to.map(|to| to.max(-tokens) as i32);
         match (blocks_before, to) {
             (0, None) => Some(Band::CAUSAL),
             (0, Some(to)) => Some(Band { from: 0, to }),
-            (_, to) => to.map(|to| Band { from: -tokens as i32, to }),
+            (_, to) => to.map(|to| Band {
+                from: -tokens as i32,
+                to,
+            }),
         }
     }
 

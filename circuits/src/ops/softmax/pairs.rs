@@ -231,7 +231,10 @@ mod tests {
         }
         for keys in (1..=50).chain([63, 64, 100]) {
             let mask = Mask::Windows(Windows::new(keys, [1]));
-            let blocks = Blocks { mask, ..Blocks::DECODER };
+            let blocks = Blocks {
+                mask,
+                ..Blocks::DECODER
+            };
             for rows in [1, 3, 11, 16, 17, 40, 64] {
                 whole(blocks, rows);
             }

@@ -238,7 +238,9 @@ pub fn late_windows(reader: &mut Reader<'_>, description: &mut Description) -> R
     };
     let layers = match reader.has("layer_types") {
         true => sliding(reader, description.config.layers, 1)?,
-        false => (0..description.config.layers.min(MAX_LAYERS)).map(|l| l >= first).collect(),
+        false => (0..description.config.layers.min(MAX_LAYERS))
+            .map(|l| l >= first)
+            .collect(),
     };
     windowed(description, keys, &layers);
     Ok(())

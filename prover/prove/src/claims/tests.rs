@@ -53,10 +53,7 @@ impl Random {
                 let end = (self.below(2) == 0).then(|| self.end(block));
                 let band = match self.below(2) {
                     0 => Band::CAUSAL,
-                    _ => Band {
-                        from: -3,
-                        to: 2,
-                    },
+                    _ => Band { from: -3, to: 2 },
                 };
                 Weight::Open(self.elements(half), self.elements(half), band, end)
             }

@@ -79,7 +79,8 @@ fn every_column_is_public_or_committed() {
                 assert_eq!(power, !committed.contains(&column), "{part:?}, column {column}");
                 assert_eq!(power, powers(&case.shape, part).contains(&column));
                 // What a table has a function of is no bound.
-                let looked_up = part == Part::FF || [Part::SCORES, Part::WINDOWED].contains(&part) && case.shape.scores().capped;
+                let looked_up =
+                    part == Part::FF || [Part::SCORES, Part::WINDOWED].contains(&part) && case.shape.scores().capped;
                 let argument = looked_up && column % case.shape.lane_columns(part) == 0;
                 assert!(
                     argument || power == bounds.contains(&column),

@@ -319,7 +319,9 @@ fn ranges_of_outputs_and_remainders_are_looked_up() {
                     "{part:?}, column {column}"
                 );
                 // In range another value is in the table, too, but not next to the function of the old one.
-                let capped = [Part::SCORES, Part::WINDOWED].contains(&part) && case.shape.scores().capped && column == softmax::S;
+                let capped = [Part::SCORES, Part::WINDOWED].contains(&part)
+                    && case.shape.scores().capped
+                    && column == softmax::S;
                 let argument = capped || part == Part::FF && column == ff::GATE;
                 assert!(
                     argument || ![least, most].into_iter().any(&mut missing),

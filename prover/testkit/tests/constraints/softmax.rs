@@ -197,7 +197,10 @@ fn a_maximum_above_all_scores_is_not_attained() {
                     let difference = query.pair(key, softmax::D).0 + by;
                     pairs.extend(query.triple(key, difference.min(MASKED)));
                 }
-                let fits = query.open.clone().all(|key| query.pair(key, softmax::D).0 + by <= MASKED);
+                let fits = query
+                    .open
+                    .clone()
+                    .all(|key| query.pair(key, softmax::D).0 + by <= MASKED);
                 let max = (softmax::MAX, query.of_line(softmax::MAX) + base(by.into()));
                 for ties in [0, 1, 0xffff] {
                     let (missing, broken) = query.altered(&pairs, &[max, (softmax::TIES, base(ties))]);

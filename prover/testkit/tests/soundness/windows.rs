@@ -36,7 +36,10 @@ fn model(keys: u32) -> QuantisedModel {
     random_model(config, WeightFormat::Int16, 7)
 }
 
-/// What the queries of a layer see: layer, query, and the keys that they see in truth.
+/// What queries see, by layer, query, and the keys that they see in truth.
+type Seen<'a> = &'a dyn Fn(usize, usize, Range<usize>) -> Range<usize>;
+
+/// A forward pass in which queries see other keys.
 struct Sight<F>(F);
 
 impl<F: Fn(usize, usize, Range<usize>) -> Range<usize>> Deviation for Sight<F> {
@@ -113,7 +116,10 @@ fn caught(model: &QuantisedModel, by: Caught, sight: impl Fn(usize, usize, Range
 fn honest_windows_are_proved() {
     for keys in [1, 5, KEYS, 33] {
         let scene = scene(model(keys), &Honest);
-        assert_eq!(scene.witness, crate::witness_of(&scene.model.quantised, &scene.statement));
+        assert_eq!(
+            scene.witness,
+            crate::witness_of(&scene.model.quantised, &scene.statement)
+        );
         let columns = |shape: &Shape, all: &mut [Columns]| {
             let before = all.to_vec();
             show(&scene, &Honest, shape, all);
@@ -142,13 +148,17 @@ fn a_key_before_the_window_is_masked() {
         });
     }
     // Within the block of the query itself.
-    caught(&self::model(5), Caught::Claim("masked pairs"), |layer, query, honest| {
-        let before = honest.start.saturating_sub(1);
-        match layer == WINDOWED && query / 16 == before / 16 {
-            true => before..honest.end,
-            false => honest,
-        }
-    });
+    caught(
+        &self::model(5),
+        Caught::Claim("masked pairs"),
+        |layer, query, honest| {
+            let before = honest.start.saturating_sub(1);
+            match layer == WINDOWED && query / 16 == before / 16 {
+                true => before..honest.end,
+                false => honest,
+            }
+        },
+    );
 }
 
 /// A window that is shorter by one: the key that is left out has no difference to the maximum.
@@ -240,19 +250,26 @@ fn the_other_verifier_refuses_the_same() {
     let verdict = |scene: &Scene, hooks: &Hooks<'_>| {
         let [key, proof] = ["key", "proof"].map(|name| dir.path().join(name));
         let key_bytes = scene.model.key.to_bytes().expect("a key");
-        let proof_bytes = reworked(&scene.model.key, scene.forge(hooks)).to_bytes().expect("a proof");
+        let proof_bytes = reworked(&scene.model.key, scene.forge(hooks))
+            .to_bytes()
+            .expect("a proof");
         std::fs::write(&key, key_bytes).expect("a key");
         std::fs::write(&proof, proof_bytes).expect("a proof");
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/verify.py");
-        let output = Command::new("python3").args([script.as_ref(), key.as_os_str(), proof.as_os_str()]).output();
+        let output = Command::new("python3")
+            .args([script.as_ref(), key.as_os_str(), proof.as_os_str()])
+            .output();
         let output = output.expect("python3 runs");
-        (output.status.code(), String::from_utf8_lossy(&output.stdout).into_owned())
+        (
+            output.status.code(),
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+        )
     };
     let honest = scene(model.clone(), &Honest);
     let (code, text) = verdict(&honest, &HONEST);
     assert_eq!(code, Some(0), "{text}");
     let windowed = |query: usize| (query + 1).saturating_sub(KEYS as usize)..query + 1;
-    let sights: [&dyn Fn(usize, usize, Range<usize>) -> Range<usize>; 3] = [
+    let sights: [Seen<'_>; 3] = [
         &|layer, _, honest| match layer == WINDOWED {
             true => honest.start.saturating_sub(1)..honest.end,
             false => honest,
