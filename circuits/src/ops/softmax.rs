@@ -339,12 +339,6 @@ impl<K: Scalar> Points<K> {
 }
 
 impl<K: Scalar> Public<'_, K> {
-    /// The layers of a kind along the first axis of its part, each weighed as `weights` has it.
-    pub(in crate::ops) fn layers_of(&self, kind: &Kind, weights: &[K]) -> Weight<K> {
-        let own = kind.layers.iter().map(|l| weights.get(*l).copied().unwrap_or_default());
-        padded(own.collect(), self.lead(kind.part))
-    }
-
     /// Scores: products of queries and keys, rounded.
     fn scores(&self, claims: &mut Claims<K>) {
         for kind in self.shape.kinds() {
@@ -428,34 +422,6 @@ impl<K: Scalar> Public<'_, K> {
         vec![self.plain_layers(Part::SOFTMAX), heads, tokens]
     }
 
-    /// `eq(layer, .)` on the layers of a kind, along the first axis of Softmax, which has all layers.
-    fn softmax_layers(&self, kind: &Kind, weights: &[K]) -> Weight<K> {
-        let own = |(l, w): (usize, &K)| if kind.layers.contains(&l) { *w } else { K::zero() };
-        padded(weights.iter().enumerate().map(own).collect(), self.lead(Part::SOFTMAX))
-    }
-
-    /// Of every query of a kind of layers the sum of the weights of the keys that it sees.
-    pub(super) fn seen(&self, kind: &Kind) -> Vec<K> {
-        let keys = eq_table(&self.points.key);
-        if !self.shape.config.is_causal() {
-            return vec![self.shape.end().sum(&self.points.key); keys.len()];
-        }
-        let mut sum = K::zero();
-        let sums: Vec<K> = keys
-            .into_iter()
-            .map(|key| {
-                sum += key;
-                sum
-            })
-            .collect();
-        let Some(window) = self.shape.window_of(kind.part) else {
-            return sums;
-        };
-        // Less the keys before the window.
-        let before = std::iter::repeat_n(K::zero(), window).chain(sums.iter().copied());
-        sums.iter().zip(before).map(|(all, before)| *all - before).collect()
-    }
-
     /// Softmax: differences to the maximum, which is attained, masked pairs, sums.
     fn softmax(&self) -> Vec<LinearClaim<K>> {
         let (points, kinds) = (self.points, self.shape.kinds());
@@ -481,7 +447,7 @@ impl<K: Scalar> Public<'_, K> {
         let compared = self.shape.scores().compared();
         let differences = kinds.iter().flat_map(|kind| {
             let queries = self.rows_times(&self.seen(kind));
-            let weights = vec![self.softmax_layers(kind, &layers), heads.clone(), queries];
+            let weights = vec![self.all_layers_of(kind, &layers, Part::SOFTMAX), heads.clone(), queries];
             [
                 masked(kind, Pairs::Open, &[compared, D]),
                 Group::new(Part::SOFTMAX, weights, minus(&[(MAX, 1)])),
@@ -529,7 +495,7 @@ impl<K: Scalar> Public<'_, K> {
                 return from;
             };
             // Less the blocks whose queries come too late.
-            for i in 0..from.len().saturating_sub(reach + 1) {
+            for i in 0..shape.text_blocks().saturating_sub(reach + 1) {
                 let late = from.get(i + reach + 1).copied().unwrap_or_default();
                 from.get_mut(i).into_iter().for_each(|own| *own -= late);
             }
@@ -559,10 +525,8 @@ impl<K: Scalar> Public<'_, K> {
         ];
         let kinds = shape.kinds();
         let keys = kinds.iter().map(|kind| {
-            let own = |(l, w): (usize, &K)| if kind.layers.contains(&l) { *w } else { K::zero() };
-            let layers = layer.iter().enumerate().map(own).collect();
             vec![
-                padded(layers, self.lead(Part::K)),
+                self.all_layers_of(kind, &layer, Part::K),
                 Weight::dense(in_blocks(&points.key, &from(kind))),
                 padded(self.grouped(&head), p.kv_heads),
                 eq(index),

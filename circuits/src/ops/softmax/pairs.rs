@@ -7,6 +7,7 @@ use crate::band::Band;
 use crate::claims::{Tensor, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::scalar::Scalar;
+use crate::shape::Part;
 use crate::wiring::{eq, padded, Public};
 
 /// What weighs the keys of a query.
@@ -41,6 +42,40 @@ impl<K: Scalar> Public<'_, K> {
     /// A point of tokens as one of blocks and one within a block.
     fn split<'a>(&self, point: &'a [K]) -> (&'a [K], &'a [K]) {
         point.split_at((self.shape.blocks() as usize).min(point.len()))
+    }
+
+    /// The layers of a kind along the first axis of its part, each weighed as `weights` has it.
+    pub(in crate::ops) fn layers_of(&self, kind: &Kind, weights: &[K]) -> Weight<K> {
+        let own = kind.layers.iter().map(|l| weights.get(*l).copied().unwrap_or_default());
+        padded(own.collect(), self.lead(kind.part))
+    }
+
+    /// The weights of the layers of a kind along the first axis of a part that has all layers.
+    pub(super) fn all_layers_of(&self, kind: &Kind, weights: &[K], part: Part) -> Weight<K> {
+        let own = |(l, w): (usize, &K)| if kind.layers.contains(&l) { *w } else { K::zero() };
+        padded(weights.iter().enumerate().map(own).collect(), self.lead(part))
+    }
+
+    /// Of every query of a kind of layers the sum of the weights of the keys that it sees.
+    pub(super) fn seen(&self, kind: &Kind) -> Vec<K> {
+        let keys = eq_table(&self.points.key);
+        if !self.shape.config.is_causal() {
+            return vec![self.shape.end().sum(&self.points.key); keys.len()];
+        }
+        let mut sum = K::zero();
+        let sums: Vec<K> = keys
+            .into_iter()
+            .map(|key| {
+                sum += key;
+                sum
+            })
+            .collect();
+        let Some(window) = self.shape.window_of(kind.part) else {
+            return sums;
+        };
+        // Less the keys before the window.
+        let before = std::iter::repeat_n(K::zero(), window).chain(sums.iter().copied());
+        sums.iter().zip(before).map(|(all, before)| *all - before).collect()
     }
 
     /// The pairs of blocks of a kind for which `which` holds, weighed as their tokens are.
