@@ -1,14 +1,18 @@
 //! Bodies of requests and answers.
 
 use std::convert::Infallible;
+use std::fs::File;
+use std::io::Read;
 use std::time::Duration;
 
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::header::{HeaderValue, CONTENT_TYPE, RETRY_AFTER};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited, StreamBody};
+use hyper::body::{Body, Bytes, Frame, Incoming};
+use hyper::header::{HeaderValue, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use serde_json::Value;
+use tokio::sync::mpsc::channel;
+use tokio_stream::wrappers::ReceiverStream;
 
 use crate::openai::error::Refusal;
 
@@ -37,6 +41,32 @@ pub async fn read(body: Incoming, most: usize, time: Duration) -> Result<Bytes, 
 /// An answer of bytes.
 pub fn bytes(status: u16, kind: &'static str, bytes: impl Into<Bytes>) -> Response<Sent> {
     with_body(status, kind, Full::new(bytes.into()).boxed_unsync())
+}
+
+/// Bytes of a file that are read before its client takes them, twice over.
+const PIECE: usize = 64 << 10;
+
+/// An answer of a file, which is read as its client takes it: it may be large, and many may ask for it.
+pub fn file(kind: &'static str, mut file: File, length: u64) -> Response<Sent> {
+    let (sender, receiver) = channel(1);
+    tokio::spawn(async move {
+        loop {
+            let read = tokio::task::spawn_blocking(move || {
+                let mut piece = Vec::with_capacity(PIECE);
+                let read = (&mut file).take(PIECE as u64).read_to_end(&mut piece);
+                read.map(|_| (file, piece))
+            });
+            // A client notices an answer that is shorter than was said.
+            let Ok(Ok((rest, piece))) = read.await else { return };
+            file = rest;
+            if piece.is_empty() || sender.send(Ok(Frame::data(piece.into()))).await.is_err() {
+                return;
+            }
+        }
+    });
+    let mut response = with_body(200, kind, StreamBody::new(ReceiverStream::new(receiver)).boxed_unsync());
+    response.headers_mut().insert(CONTENT_LENGTH, length.into());
+    response
 }
 
 /// An answer with a body.
