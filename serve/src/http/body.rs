@@ -80,9 +80,9 @@ pub fn with_body(status: u16, kind: &'static str, body: Sent) -> Response<Sent> 
     response
 }
 
-/// An answer of JSON.
+/// An answer of JSON, with the end of a line for terminals.
 pub fn json(status: u16, value: &Value) -> Response<Sent> {
-    bytes(status, "application/json", value.to_string())
+    bytes(status, "application/json", format!("{value}\n"))
 }
 
 /// A refusal.
@@ -94,9 +94,33 @@ pub fn refused(refusal: &Refusal) -> Response<Sent> {
     response
 }
 
-/// Names proofs in the header of an answer.
+/// Names proofs in the header of an answer, if there are any.
 pub fn name_proofs(response: &mut Response<Sent>, ids: &[String]) {
+    if ids.is_empty() {
+        return;
+    }
     if let Ok(value) = HeaderValue::from_str(&ids.join(", ")) {
         response.headers_mut().insert(PROOF_ID, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Many clients may ask for large proofs and take nothing.
+    #[tokio::test]
+    async fn a_file_is_read_as_its_client_takes_it() {
+        let mut own = tempfile::tempfile().unwrap();
+        std::io::Write::write_all(&mut own, &vec![7; 64 * PIECE]).unwrap();
+        std::io::Seek::rewind(&mut own).unwrap();
+        let mut response = file("application/octet-stream", own.try_clone().unwrap(), 64 * PIECE as u64);
+        let first = response.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
+        assert_eq!(first.len(), PIECE);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // What nobody has asked for is not in memory.
+        own.set_len(8 * PIECE as u64).unwrap();
+        let rest = response.into_body().collect().await.unwrap().to_bytes();
+        assert_eq!(rest.len(), 7 * PIECE);
     }
 }
