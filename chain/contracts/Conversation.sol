@@ -49,7 +49,7 @@ library Conversation {
     struct End {
         uint256 activations;
         uint256 counts;
-        uint256[8] relations;
+        uint256[10] relations;
         uint256[][] leafPoints;
         uint256[2][] leafValues;
         uint256 lookups;
@@ -151,7 +151,7 @@ library Conversation {
         t.work(uint256(bytes32("lookup work")), 11, LOOKUP_WORK, place);
         place += 8;
         t.words(uint256(bytes32("lookups")), 7, place, 0);
-        for (uint256 i = 0; i < 4; i++) (end.relations[2 * i], end.relations[2 * i + 1]) = t.drawPair();
+        for (uint256 i = 0; i < 5; i++) (end.relations[2 * i], end.relations[2 * i + 1]) = t.drawPair();
         Lookups.Trees memory trees;
         (trees, place) = Lookups.verify(t, shape.trees, place);
         (end.leafPoints, end.leafValues, end.lookups) = (trees.points, trees.values, trees.sum);

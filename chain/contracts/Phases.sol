@@ -21,7 +21,7 @@ struct Said {
     uint256[] pointOfActivations;
     uint256 activations;
     uint256 counts;
-    uint256[8] relations;
+    uint256[10] relations;
     uint256 lookups;
 }
 
@@ -131,7 +131,7 @@ contract Saying {
             require(end.leafValues[i][0] == Field.ONE, "lookups: numerators");
         }
         uint256 to = State.open();
-        for (uint256 i = 0; i < 8; i++) to = State.put(to, end.relations[i], 16);
+        for (uint256 i = 0; i < 10; i++) to = State.put(to, end.relations[i], 16);
         for (uint256 i = 0; i < end.leafPoints.length; i++) {
             to = State.put(State.putAll(to, end.leafPoints[i], 16), end.leafValues[i][1], 16);
         }

@@ -24,28 +24,32 @@ library Stark {
     uint256 private constant LOW = 0x000000007fffffff000000007fffffff000000007fffffff000000007fffffff;
     uint256 private constant UP = 0x00000001ffffffff00000001ffffffff00000001ffffffff00000001ffffffff;
 
-    /// log2 of the rows, and of the domain that columns are committed on; columns of the trees, whose last four of tree 2 are sampled
-    /// twice; samples; queries and bits of work; log2 of the last layer, and folded layers before it.
+    /// log2 of the rows, and of the domain that columns are committed on; trees, columns of all of them, the four of the running sum, which
+    /// are the last ones of tree 2 and sampled twice, and samples; queries and bits of work; log2 of the last layer, and folded layers
+    /// before it.
     uint256 private constant ROWS = 16;
     uint256 private constant DOMAIN = 19;
     uint256 private constant TREES = 4;
-    uint256 private constant SAMPLES = 30;
+    uint256 private constant COLUMNS = 32;
+    uint256 private constant RUNNING = 20;
+    uint256 private constant RUNNING_END = 24;
+    uint256 private constant SAMPLES = 36;
     uint256 private constant QUERIES = 97;
     uint256 private constant WORK = 20;
     uint256 private constant LAST = 7;
     uint256 private constant LAYERS = 3;
 
-    /// What the proof must show, all from before: the roots of tables and multiplicities, `z` and `alpha` of the four relations, the
+    /// What the proof must show, all from before: the roots of tables and multiplicities, `z` and `alpha` of the five relations, the
     /// sum of the fractions of all lookups.
     struct Claim {
         uint256 tables;
         uint256 counts;
-        uint256[8] relations;
+        uint256[10] relations;
         uint256 lookups;
     }
 
     /// One of the two points at which columns are sampled: real and imaginary parts, what the weighted samples add up to, and the
-    /// weights of all columns, eight for each tree.
+    /// weights of all columns, tree by tree.
     struct Sampled {
         uint256 realX;
         uint256 imagX;
@@ -105,36 +109,48 @@ library Stark {
         return (Field.mul(Field.sub(Field.ONE, square), scale), Field.mul(Field.add(a, a), scale));
     }
 
-    /// Both constraints of the tables, against the composition polynomial.
+    /// The three constraints of the tables, against the composition polynomial.
     function constraints(Claim memory claim, uint256 claimed, uint256 nu, uint256[] memory samples, uint256 x) private pure {
-        uint256[4] memory d = denominators(claim.relations, samples);
-        // Samples of tree 1 are numerators, with the other sign.
-        uint256 first = coordinates(samples, 10, 1);
-        uint256 second = Field.sub(coordinates(samples, 15, 2), Field.add(coordinates(samples, 14, 2), first));
-        // 2^15 is the inverse of 2^16.
-        second = Field.add(second, Field.scale(claimed, 1 << 15));
-        first = constraint(first, samples[6], d[0], samples[7], d[1]);
-        second = constraint(second, samples[8], d[2], samples[9], d[3]);
         uint256 vanishing = x;
         for (uint256 i = 1; i < ROWS; i++) {
             uint256 square = Field.mul(vanishing, vanishing);
             vanishing = Field.sub(Field.add(square, square), Field.ONE);
         }
-        uint256 right = Field.mul(coordinates(samples, 26, 1), vanishing);
-        uint256 composition = Field.mul(Field.add(coordinates(samples, 22, 1), right), vanishing);
-        require(Field.add(Field.mul(nu, first), second) == composition, "STARK: constraints");
+        uint256 right = Field.mul(coordinates(samples, 32, 1), vanishing);
+        uint256 composition = Field.mul(Field.add(coordinates(samples, 28, 1), right), vanishing);
+        require(combined(claim, claimed, nu, samples) == composition, "STARK: constraints");
+    }
+
+    /// The constraints, combined with powers of nu. The first two sums end at the second and at the fourth fraction of a row; the last one
+    /// is the running sum, here and in the row above.
+    function combined(Claim memory claim, uint256 claimed, uint256 nu, uint256[] memory samples)
+        private
+        pure
+        returns (uint256 all)
+    {
+        uint256[5] memory d = denominators(claim.relations, samples);
+        uint256 first = coordinates(samples, 12, 1);
+        uint256 second = coordinates(samples, 16, 1);
+        uint256 last = Field.sub(coordinates(samples, 21, 2), Field.add(coordinates(samples, 20, 2), second));
+        // 2^15 is the inverse of 2^16.
+        last = Field.add(last, Field.scale(claimed, 1 << 15));
+        // Samples of tree 1 are numerators, with the other sign.
+        all = Field.mul(nu, constraint(first, samples[7], d[0], samples[8], d[1]));
+        all = Field.add(all, constraint(Field.sub(second, first), samples[9], d[2], samples[10], d[3]));
+        all = Field.add(Field.mul(nu, all), Field.add(Field.mul(last, d[4]), samples[11]));
     }
 
     /// What an entry of every table stands for: z and alpha of the relations, and the samples of tree 0: index, bound and value of
-    /// Bits, exp, zero, silu.
-    function denominators(uint256[8] memory r, uint256[] memory s) private pure returns (uint256[4] memory d) {
+    /// Bits, high, exp, zero, silu.
+    function denominators(uint256[10] memory r, uint256[] memory s) private pure returns (uint256[5] memory d) {
         d[0] = Field.sub(s[0], r[0]);
         d[1] = Field.add(Field.sub(s[1], r[2]), Field.mul(r[3], s[2]));
-        d[2] = Field.add(Field.sub(s[0], r[4]), Field.mul(r[5], Field.add(s[3], Field.mul(r[5], s[4]))));
-        d[3] = Field.add(Field.sub(s[0], r[6]), Field.mul(r[7], s[5]));
+        d[2] = Field.add(Field.sub(s[0], r[4]), Field.mul(r[5], s[3]));
+        d[3] = Field.add(Field.sub(s[0], r[6]), Field.mul(r[7], Field.add(s[4], Field.mul(r[7], s[5]))));
+        d[4] = Field.add(Field.sub(s[0], r[8]), Field.mul(r[9], s[6]));
     }
 
-    /// f d d' - (n d' + n' d), where n and n' are minus what is given.
+    /// f d d' - (n d' + n' d) of two fractions and their sum f, where n and n' are minus what is given.
     function constraint(uint256 f, uint256 n, uint256 d, uint256 other, uint256 e) private pure returns (uint256) {
         return Field.add(Field.mul(Field.add(Field.mul(f, d), n), e), Field.mul(other, d));
     }
@@ -149,23 +165,17 @@ library Stark {
     /// What the quotients of the queries are made of. Samples have powers of `xi`, in order; a column that is sampled twice has its
     /// second sample once more before both.
     function quotients(Queries memory q, uint256[] memory samples, uint256 x, uint256 y, uint256 xi) private pure {
-        uint256[] memory power = new uint256[](34);
-        power[0] = Field.ONE;
-        for (uint256 i = 1; i < 34; i++) power[i] = Field.mul(power[i - 1], xi);
-        uint256[] memory here = new uint256[](32);
-        uint256[] memory above = new uint256[](32);
-        uint256 used;
-        for (uint256 i = 0; i < 4; i++) {
-            // Columns of the tree lie eight apart.
-            for (uint256 k = 0; k < width(i); k++) {
-                if (i == 2 && k >= 4) {
-                    above[8 * i + k] = power[used + 1];
-                    here[8 * i + k] = Field.add(power[used], power[used + 2]);
-                    used += 3;
-                } else {
-                    here[8 * i + k] = power[used++];
-                }
-            }
+        uint256[] memory here = new uint256[](COLUMNS);
+        uint256[] memory above = new uint256[](COLUMNS);
+        uint256 power = Field.ONE;
+        for (uint256 k = 0; k < COLUMNS; k++) {
+            here[k] = power;
+            power = Field.mul(power, xi);
+            if (!twice(k)) continue;
+            above[k] = power;
+            power = Field.mul(power, xi);
+            here[k] = Field.add(here[k], power);
+            power = Field.mul(power, xi);
         }
         sample(q.sampled[0], samples, here, 1, x, y);
         (x, y) = rowAbove(x, y);
@@ -199,8 +209,8 @@ library Stark {
         // With the other sign: numerators are sums.
         own.shift = Field.sub(Field.mul(slope, y), Field.mul(value, c));
         own.slope = Field.sub(0, slope);
-        own.weights = new uint256[](32);
-        for (uint256 k = 0; k < 32; k++) {
+        own.weights = new uint256[](COLUMNS);
+        for (uint256 k = 0; k < COLUMNS; k++) {
             if (powers[k] != 0) own.weights[k] = Field.mul(powers[k], c);
         }
     }
@@ -212,17 +222,19 @@ library Stark {
         returns (uint256 value, uint256 slope)
     {
         uint256 next;
-        for (uint256 k = 0; k < 32; k++) {
-            // Trees 0 and 1 have six and four columns.
-            if (k == 6 || k == 7 || (k >= 12 && k < 16)) continue;
-            bool twice = k >= 20 && k < 24;
-            uint256 v = samples[twice ? next + which : next];
-            next += twice ? 2 : 1;
+        for (uint256 k = 0; k < COLUMNS; k++) {
+            uint256 v = samples[twice(k) ? next + which : next];
+            next += twice(k) ? 2 : 1;
             if (powers[k] == 0) continue;
             uint256 imaginary = v & 0xffffffffffffffff;
             value = Field.add(value, Field.mul(powers[k], v));
             slope = Field.sub(slope, Field.mul(powers[k], Field.add(imaginary, imaginary)));
         }
+    }
+
+    /// Whether a column is sampled at both points.
+    function twice(uint256 column) private pure returns (bool) {
+        return column >= RUNNING && column < RUNNING_END;
     }
 
     /// Layers of FRI, work and positions.
@@ -300,11 +312,10 @@ library Stark {
             to = State.put(to, (own.realX << 192) | (own.imagX << 128) | (own.realY << 64) | own.imagY, 32);
             to = State.put(to, (own.slope << 128) | own.shift, 32);
         }
-        for (uint256 i = p.stage; i < TREES; i++) {
-            to = State.put(to, q.roots[i], 32);
-            for (uint256 k = 0; k < 8; k++) to = State.put(to, q.sampled[0].weights[8 * i + k], 16);
-            // Elsewhere nothing is sampled at the second point.
-            for (uint256 k = 4; k < 8 && i == 2; k++) to = State.put(to, q.sampled[1].weights[8 * i + k], 16);
+        for (uint256 i = p.stage; i < TREES; i++) to = State.put(to, q.roots[i], 32);
+        for (uint256 k = trees ? before(p.stage) : COLUMNS; k < COLUMNS; k++) {
+            to = State.put(to, q.sampled[0].weights[k], 16);
+            if (twice(k)) to = State.put(to, q.sampled[1].weights[k], 16);
         }
         for (uint256 i = trees ? 0 : p.stage - TREES; i < LAYERS; i++) {
             to = State.put(State.put(to, q.layers[i], 32), q.challenges[i], 16);
@@ -350,17 +361,19 @@ library Stark {
             (own.realX, own.imagX) = (State.take(place, 8), State.take(place + 8, 8));
             (own.realY, own.imagY) = (State.take(place + 16, 8), State.take(place + 24, 8));
             (own.slope, own.shift) = (State.take(place + 32, 16), State.take(place + 48, 16));
-            own.weights = new uint256[](32);
+            own.weights = new uint256[](COLUMNS);
             place += 64;
         }
         for (uint256 i = p.stage; i < TREES; i++) {
             q.roots[i] = State.take(place, 32);
             place += 32;
-            for (uint256 k = 0; k < 8; k++) q.sampled[0].weights[8 * i + k] = State.take(place + 16 * k, 16);
-            place += 128;
-            if (i != 2) continue;
-            for (uint256 k = 0; k < 4; k++) q.sampled[1].weights[20 + k] = State.take(place + 16 * k, 16);
-            place += 64;
+        }
+        for (uint256 k = before(p.stage); k < COLUMNS; k++) {
+            q.sampled[0].weights[k] = State.take(place, 16);
+            place += 16;
+            if (!twice(k)) continue;
+            q.sampled[1].weights[k] = State.take(place, 16);
+            place += 16;
         }
         return place;
     }
@@ -408,9 +421,9 @@ library Stark {
         return Folding.factors(ofF0, ofF1);
     }
 
-    /// Words of a row of a tree.
-    function width(uint256 index) private pure returns (uint256) {
-        return index == 0 ? 6 : index == 1 ? 4 : 8;
+    /// The columns of all trees before one. They have seven, five, twelve and eight.
+    function before(uint256 index) private pure returns (uint256) {
+        return (0x20180c0700 >> (8 * index)) & 0xff;
     }
 
     /// Checks that the rows of a tree are in it, and adds what they have of the sums. Returns where it ends.
@@ -421,40 +434,59 @@ library Stark {
         }
         (uint256 words, uint256 nodes) = Opening.counts(place);
         uint256 count = p.front.positions.length;
-        uint256 size = 4 * width(index);
+        uint256 from = before(index);
+        uint256 size = 4 * (before(index + 1) - from);
         require(4 * words == size * count, "STARK: number of queried values");
         place += 8;
         end = place + 4 * words + 32 * nodes;
         uint256[] memory indices = new uint256[](count);
         for (uint256 i = 0; i < count; i++) indices[i] = p.front.positions[i];
         Merkle.check(p.q.roots[index], DOMAIN, indices, Merkle.leaves(place, size, count), place + 4 * words, end);
-        add(p.front.values, spread(p.q.sampled[0].weights, index), index, place);
+        for (uint256 k = 0; 4 * k < size; k += 8) {
+            add(p.front.values, p.q.sampled[0].weights, from + k, place + 4 * k, size - 4 * k, size);
+        }
         // Elsewhere nothing is sampled at the second point.
-        if (index == 2) add(p.above, spread(p.q.sampled[1].weights, index), index, place);
+        if (index == 2) add(p.above, p.q.sampled[1].weights, RUNNING, place + 4 * (RUNNING - from), 16, size);
         assembly ("memory-safe") {
             mstore(0x40, mark)
         }
     }
 
-    /// The weights of a tree's columns, spread.
-    function spread(uint256[] memory weights, uint256 index) private pure returns (uint256[] memory all) {
-        all = new uint256[](8);
-        for (uint256 k = 0; k < 8; k++) all[k] = Field.spread(weights[8 * index + k]);
-    }
-
-    /// Adds the weighted rows of a tree to sums. Reverts unless all numbers are below p.
-    function add(uint256[] memory sums, uint256[] memory weights, uint256 index, uint256 row) private pure {
+    /// Adds to sums what weighted rows have in at most eight columns, from one on. In the first row they have `size` bytes from `place` on; if
+    /// those are more than 32, the others are left out. Rows are `step` bytes apart. Reverts unless all numbers are below p.
+    function add(
+        uint256[] memory sums,
+        uint256[] memory weights,
+        uint256 from,
+        uint256 place,
+        uint256 size,
+        uint256 step
+    ) private pure {
         uint256 bad;
-        uint256 size = 4 * width(index);
-        for (uint256 i = 0; i < sums.length; i++) {
-            uint256 values;
-            assembly ("memory-safe") {
-                let behind := sub(256, shl(3, size))
-                values := shl(behind, shr(behind, calldataload(row)))
+        uint256[] memory own = new uint256[](8);
+        for (uint256 k = 0; k < 8 && 4 * k < size; k++) own[k] = Field.spread(weights[from + k]);
+        // Bits of a word that belong to none of them.
+        uint256 behind = size < 32 ? 256 - 8 * size : 0;
+        assembly ("memory-safe") {
+            let w := add(own, 32)
+            let to := add(sums, 32)
+            for { let end := add(to, shl(5, mload(sums))) } lt(to, end) { to := add(to, 32) } {
+                let values := shl(behind, shr(behind, calldataload(place)))
                 bad := or(bad, and(or(values, add(values, ONES)), HIGH))
+                // Four products are below 2^64 - 2^33, and 2^31 is 1: coordinates are below 2^34 at the end.
+                let sum := mul(mload(w), shr(224, values))
+                sum := add(sum, mul(mload(add(w, 32)), and(shr(192, values), P)))
+                sum := add(sum, mul(mload(add(w, 64)), and(shr(160, values), P)))
+                sum := add(sum, mul(mload(add(w, 96)), and(shr(128, values), P)))
+                sum := add(and(sum, LOW), and(shr(31, sum), UP))
+                sum := add(sum, mul(mload(add(w, 128)), and(shr(96, values), P)))
+                sum := add(sum, mul(mload(add(w, 160)), and(shr(64, values), P)))
+                sum := add(sum, mul(mload(add(w, 192)), and(shr(32, values), P)))
+                sum := add(sum, mul(mload(add(w, 224)), and(values, P)))
+                sum := add(and(sum, LOW), and(shr(31, sum), UP))
+                mstore(to, add(mload(to), sum))
+                place := add(place, step)
             }
-            sums[i] += weigh(values, weights);
-            row += size;
         }
         require(bad == 0, "STARK: a number of p or more");
     }
@@ -532,27 +564,9 @@ library Stark {
         uint256 slope = own.slope;
         uint256 shift = own.shift;
         assembly ("memory-safe") {
-            // At most 2^62 + 2^34.
+            // Five sums of rows are in it: at most 2^62 + 2^37.
             all := add(add(mul(slope, y), shift), sum)
             all := add(and(all, LOW), and(shr(31, all), UP))
-        }
-    }
-
-    /// Eight words, weighed with spread elements. Coordinates are at most 2^31 + 2^4.
-    function weigh(uint256 values, uint256[] memory weights) private pure returns (uint256 sum) {
-        assembly ("memory-safe") {
-            let w := add(weights, 32)
-            sum := mul(mload(w), shr(224, values))
-            sum := add(sum, mul(mload(add(w, 32)), and(shr(192, values), P)))
-            sum := add(sum, mul(mload(add(w, 64)), and(shr(160, values), P)))
-            sum := add(sum, mul(mload(add(w, 96)), and(shr(128, values), P)))
-            sum := add(and(sum, LOW), and(shr(31, sum), UP))
-            sum := add(sum, mul(mload(add(w, 128)), and(shr(96, values), P)))
-            sum := add(sum, mul(mload(add(w, 160)), and(shr(64, values), P)))
-            sum := add(sum, mul(mload(add(w, 192)), and(shr(32, values), P)))
-            sum := add(sum, mul(mload(add(w, 224)), and(values, P)))
-            sum := add(and(sum, LOW), and(shr(31, sum), UP))
-            sum := add(and(sum, LOW), and(shr(31, sum), UP))
         }
     }
 }

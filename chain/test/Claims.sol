@@ -59,9 +59,9 @@ abstract contract Claims {
         t.digest = uint256(bytes32(data[0:32]));
         claim.tables = uint256(bytes32(data[32:64]));
         claim.counts = uint256(bytes32(data[64:96]));
-        for (uint256 i = 0; i < 8; i++) claim.relations[i] = element(data, 96 + 16 * i);
-        claim.lookups = element(data, 224);
-        place = endOf(data) - data.length + 240;
+        for (uint256 i = 0; i < 10; i++) claim.relations[i] = element(data, 96 + 16 * i);
+        claim.lookups = element(data, 256);
+        place = endOf(data) - data.length + 272;
     }
 
     function endOf(bytes calldata data) internal pure returns (uint256 place) {

@@ -84,7 +84,7 @@ contract Whole is Claims {
         used -= gasleft();
         require(place == endOf(data), "length");
         out = abi.encodePacked(t.digest);
-        for (uint256 i = 0; i < 8; i++) out = abi.encodePacked(out, uint128(end.relations[i]));
+        for (uint256 i = 0; i < 10; i++) out = abi.encodePacked(out, uint128(end.relations[i]));
         for (uint256 i = 0; i < end.leafPoints.length; i++) {
             out = abi.encodePacked(out, packed(end.leafPoints[i]));
             out = abi.encodePacked(out, uint128(end.leafValues[i][0]), uint128(end.leafValues[i][1]));

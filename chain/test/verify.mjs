@@ -184,7 +184,7 @@ try {
       const list = heard.slice(2 * number(heard, at));
       return Array.from({ length: number(list, 0) }, (_, i) => list.slice(64 * (i + 1) + 32, 64 * (i + 2)));
     };
-    const points = 8 + trees.reduce((sum, own) => sum + own + 1, 0);
+    const points = 10 + trees.reduce((sum, own) => sum + own + 1, 0);
     const behind = points + num(5) - 3 - Math.ceil(Math.log2(num(8)));
     const products = points + num(5) + 1 + Math.max(...variables);
     const expected = [given.slice(behind - 6 - log, behind - 6), given.slice(products - 6, products), given.slice(behind - 6, behind)].flat();

@@ -1,6 +1,7 @@
 //! Answers: one thread runs the model, for all requests that are there at the time.
 
 use std::collections::{HashMap, VecDeque};
+use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{channel, Receiver, Sender};
 use std::sync::Arc;
@@ -148,6 +149,9 @@ impl Turn {
 /// What is said if the thread of the model has ended, which is a defect.
 pub const ENDED: &str = "the model does not answer any more";
 
+/// What is said if the model panics.
+const DEFECT: &str = "internal error, please report it";
+
 impl Desk {
     fn run(&self) {
         match self.served.generates() {
@@ -165,7 +169,13 @@ impl Desk {
                 continue;
             }
             let clock = Instant::now();
-            let vector = state.vector(&job.prompt).map_err(|e| e.to_string());
+            let vector = catch_unwind(AssertUnwindSafe(|| {
+                state.vector(&job.prompt).map_err(|e| e.to_string())
+            }));
+            let vector = vector.unwrap_or_else(|_| {
+                state = ForwardState::new(model);
+                Err(DEFECT.to_owned())
+            });
             state.restart();
             self.count(clock, 0);
             let statement = vector.and_then(|vector| {
@@ -222,7 +232,9 @@ impl Desk {
                 continue;
             }
             let clock = Instant::now();
-            match all.step(ROWS) {
+            // A defect that one text meets must not end the answers to all others.
+            let step = catch_unwind(AssertUnwindSafe(|| all.step(ROWS).map_err(|e| e.to_string())));
+            match step.unwrap_or_else(|_| Err(DEFECT.to_owned())) {
                 Ok(tokens) => {
                     self.count(clock, tokens.len());
                     for token in tokens {
@@ -236,7 +248,7 @@ impl Desk {
                     }
                 }
                 Err(error) => {
-                    let failed = Event::Failed(error.to_string());
+                    let failed = Event::Failed(error);
                     running
                         .drain()
                         .for_each(|(_, (events, _))| drop(events.send(failed.clone())));

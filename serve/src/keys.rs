@@ -73,7 +73,11 @@ impl Keys {
                 line: at + 1,
                 problem,
             };
-            keys.push(Key::read(line).map_err(wrong)?);
+            let key = Key::read(line).map_err(wrong)?;
+            if keys.iter().any(|other: &Key| other.hash == key.hash) {
+                return Err(wrong("a line above has the same key"));
+            }
+            keys.push(key);
         }
         match keys.is_empty() {
             true => Err(KeysError::Empty(path.to_owned())),
@@ -189,6 +193,10 @@ mod tests {
             ("a/b 0123456789abcdef", "letters"),
             ("alice 0123456789abcdef prio=1", "priority=N"),
             ("# nothing\n", "has no key"),
+            (
+                "a 0123456789abcdef\nb 0123456789abcdef",
+                "line 2: a line above has the same key",
+            ),
         ] {
             let error = read(text).unwrap_err().to_string();
             assert!(error.contains(words), "{text}: {error}");

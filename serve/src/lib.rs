@@ -192,7 +192,7 @@ async fn run(app: &Arc<App>, workshop: &Arc<Workshop>, listener: TcpListener) {
         app.queue.stop();
         app.log.event("stopping", json!({"answers": app.answers.requests()}));
     };
-    http::listen::listen(app, listener, stop).await;
+    http::listen::listen(app, listener, stop, stopped()).await;
     sweeping.abort();
 }
 

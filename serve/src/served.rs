@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use tessera::circuits::chunk::Chunk;
+use tessera::circuits::sizes::Sizes;
 use tessera::circuits::statement::Lengths;
 use tessera::lengths::fewest_chunks;
 use tessera::plan::{Plan, Subject, Task};
@@ -16,7 +17,7 @@ use tessera::{mapped, Allowance, Budget, Model};
 use tessera_verdict::Key;
 use thiserror::Error;
 
-use crate::settings::Settings;
+use crate::settings::{Proofs, Settings};
 
 /// The share of the memory that is for answers: a fourth. The rest is for proofs.
 const SHARE: u64 = 4;
@@ -41,6 +42,9 @@ pub enum OpenError {
         /// Bytes of the keys and values of a token.
         row: u64,
     },
+    /// Not even the shortest answer could be proved.
+    #[error("no answer could be proved: {0}; give more memory, or say --proofs asked for answers without proofs")]
+    Unprovable(String),
 }
 
 /// The model of a server.
@@ -108,7 +112,7 @@ impl Served {
             });
         }
         let devices = settings.devices as u64;
-        Ok(Self {
+        let served = Self {
             id: model.id.to_string(),
             name: settings.name.clone().unwrap_or_else(|| name_of(dir)),
             verifier: verifier.map_err(tessera::Error::from)?,
@@ -119,7 +123,13 @@ impl Served {
             model,
             key,
             rows,
-        })
+        };
+        if settings.proofs == Proofs::Always {
+            let outputs = usize::from(served.generates());
+            let shortest = served.accept(Lengths { rows: 1, outputs });
+            shortest.map_err(OpenError::Unprovable)?;
+        }
+        Ok(served)
     }
 
     /// Whether the model generates tokens; otherwise it makes vectors.
@@ -127,35 +137,61 @@ impl Served {
         self.model.key.config.generates()
     }
 
-    /// How a proof of these lengths is made, or why there is none; `None` if that is not known yet.
+    /// How a proof of at most these lengths is made, or why there is none; `None` if that is not known yet.
     pub fn known(&self, lengths: Lengths) -> Option<Result<Division, String>> {
-        self.divisions().get(&self.bound(lengths)).cloned()
+        let divisions = self.divisions();
+        match divisions.get(&self.bound(lengths))? {
+            Ok(division) => Some(Ok(division.clone())),
+            Err(_) => divisions.get(&self.block(lengths)).cloned(),
+        }
     }
 
-    /// How a proof of these lengths is made. It is planned once for all lengths up to a power of two, because a plan takes long for long
-    /// texts.
+    /// How a proof of at most these lengths is made. It is planned once for all lengths up to a power of two, because a plan takes long for
+    /// long texts. Only where there is no such proof, the lengths themselves are planned.
     ///
     /// # Errors
     /// Why there is no such proof: it would not be secure enough, or memory is too small.
+    pub fn accept(&self, lengths: Lengths) -> Result<Division, String> {
+        self.planned_once(self.bound(lengths))
+            .or_else(|_| self.planned_once(self.block(lengths)))
+    }
+
+    /// How a proof of exactly these lengths is made: in as few chunks as it needs, which may be fewer than [`Self::accept`] says.
+    ///
+    /// # Errors
+    /// Why there is no such proof.
     pub fn divide(&self, lengths: Lengths) -> Result<Division, String> {
-        if let Some(known) = self.known(lengths) {
-            return known;
+        match self.known(lengths) {
+            Some(Ok(whole)) if whole.layers.len() == 1 => Ok(whole),
+            _ => self.planned_once(self.block(lengths)),
         }
-        let (rows, outputs) = self.bound(lengths);
-        let division = self.planned(Lengths { rows, outputs });
-        self.divisions().insert((rows, outputs), division.clone());
-        division
     }
 
     fn divisions(&self) -> std::sync::MutexGuard<'_, Divisions> {
         self.divisions.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The longest text that is planned as one of these lengths is.
+    fn planned_once(&self, (rows, outputs): (usize, usize)) -> Result<Division, String> {
+        if let Some(known) = self.divisions().get(&(rows, outputs)) {
+            return known.clone();
+        }
+        let division = self.planned(Lengths { rows, outputs });
+        self.divisions().insert((rows, outputs), division.clone());
+        division
+    }
+
+    /// The longest text that is accepted as one of these lengths is.
     fn bound(&self, Lengths { rows, outputs }: Lengths) -> (usize, usize) {
         let most = self.model.key.config.context;
         let rows = rows.next_power_of_two().min(most.max(rows));
         (rows, outputs.next_power_of_two().min(rows).max(outputs))
+    }
+
+    /// The longest text whose proof commits to as many rows as that of one of these lengths.
+    fn block(&self, Lengths { rows, outputs }: Lengths) -> (usize, usize) {
+        let most = self.model.key.config.context;
+        let rows = Sizes::text_rows_of(rows).min(most.max(rows));
+        (rows, Sizes::text_rows_of(outputs.max(1)).min(rows).max(outputs))
     }
 
     fn planned(&self, lengths: Lengths) -> Result<Division, String> {
@@ -172,7 +208,9 @@ impl Served {
         };
         let whole = (fewest == 1).then(whole).flatten();
         let divided = whole.map_or_else(|| self.subject.divide(lengths, fewest, self.proof_memory), Ok);
-        let (layers, plan) = divided.map_err(|e| e.to_string())?;
+        let share =
+            |e| format!("{e}; of --memory, proofs have three fourths, in equal parts for each of the --devices");
+        let (layers, plan) = divided.map_err(share)?;
         let chunks = Chunk::partition(layers.iter().copied(), of).map_err(|e| e.to_string())?;
         Ok(Division {
             seconds: prove_seconds(key, &chunks, lengths.rows),

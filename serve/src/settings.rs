@@ -63,11 +63,11 @@ pub struct Limits {
     pub body: usize,
     /// The most texts of a request for embeddings.
     pub inputs: usize,
-    /// How long a client may take to send the head of a request, and again for its body.
+    /// How long a client may take to send the head of a request, from the end of the one before on, and again for its body.
     pub receive: Duration,
     /// How long a client may take no byte of an answer that waits for it.
     pub send: Duration,
-    /// How long a connection may be idle, and how long a stopping server waits for answers that are being made.
+    /// How long a stopping server waits for answers that are being made, and then for proofs to let go.
     pub stop: Duration,
 }
 

@@ -167,7 +167,7 @@ impl App {
             None => {
                 let _permit = self.planning.acquire().await.map_err(|_| Refusal::stopping())?;
                 let served = Arc::clone(&self.served);
-                self.briefly(move || served.divide(own)).await?
+                self.briefly(move || served.accept(own)).await?
             }
         };
         let advice = match tokens {
@@ -178,16 +178,23 @@ impl App {
         Ok(division.map_err(no)?.seconds)
     }
 
-    /// Stores a request. When this returns, no crash loses it, and its client may know of it.
+    /// Stores a request, and puts its proof into the queue if its answer is known. When this returns, no crash loses it, and its client may
+    /// know of it. A client that goes meanwhile changes nothing: what is stored is in the queue.
     ///
     /// # Errors
     /// If it cannot be stored.
-    pub async fn insert(self: &Arc<Self>, mut record: Record) -> Result<(Id, Record), Refusal> {
+    pub async fn insert(self: &Arc<Self>, mut record: Record) -> Result<Id, Refusal> {
         let id = Id::random().map_err(|e| Refusal::failed(e.to_string()))?;
         let app = Arc::clone(self);
-        let inserted = self.briefly(move || app.store.insert(id, &mut record).map(|()| record));
-        let record = inserted.await?.map_err(|error| self.broken(&error))?;
-        Ok((id, record))
+        let inserted = self.briefly(move || {
+            app.store.insert(id, &mut record)?;
+            if record.state == State::Queued {
+                app.queue.push(id, &record);
+            }
+            Ok(())
+        });
+        inserted.await?.map_err(|error| self.broken(&error))?;
+        Ok(id)
     }
 
     /// What is said of a store that cannot be used; why is for the log.

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Instant;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -20,8 +21,14 @@ const BUFFER: usize = 64 << 10;
 /// Headers of a request.
 const HEADERS: usize = 64;
 
-/// Answers connections until `stop` is there; then waits for the answers that are being made, but not for ever.
-pub async fn listen(app: &Arc<App>, listener: TcpListener, stop: impl Future<Output = ()>) {
+/// Answers connections until `stop` is there; then waits for the answers that are being made, but not for ever, and only until `cut` is
+/// there, which is not waited for before.
+pub async fn listen(
+    app: &Arc<App>,
+    listener: TcpListener,
+    stop: impl Future<Output = ()>,
+    cut: impl Future<Output = ()>,
+) {
     let connections = Arc::new(Semaphore::new(app.settings.limits.connections));
     let graceful = GracefulShutdown::new();
     tokio::pin!(stop);
@@ -45,9 +52,18 @@ pub async fn listen(app: &Arc<App>, listener: TcpListener, stop: impl Future<Out
         }
     }
     drop(listener);
-    let time = app.settings.limits.stop;
-    if tokio::time::timeout(time, graceful.shutdown()).await.is_err() {
-        app.log.event("answers cut", json!({"seconds": time.as_secs()}));
+    let clock = Instant::now();
+    let is_cut = tokio::select! {
+        () = graceful.shutdown() => false,
+        () = tokio::time::sleep(app.settings.limits.stop) => true,
+        () = cut => true,
+    };
+    if is_cut {
+        let answers = app.answers.requests();
+        app.log.event(
+            "answers cut",
+            json!({"answers": answers, "seconds": clock.elapsed().as_secs()}),
+        );
     }
 }
 

@@ -1,13 +1,14 @@
 //! `/v1/proofs/{id}`: a proof by its id, for the client that asked for it.
 
+use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hyper::header::{HeaderValue, CONTENT_DISPOSITION};
 use hyper::Response;
 use serde_json::{json, Value};
-use tessera::page;
-use tessera::support::files;
-use tessera_verdict::page::File;
+use tessera::support::files::{self, FileError};
+use tessera_verdict::page;
 use tessera_verdict::policy::Policy;
 
 use super::app::App;
@@ -22,7 +23,7 @@ use crate::proofs::record::{Record, State};
 async fn own(app: &Arc<App>, client: &Client, id: Id) -> Result<Record, Refusal> {
     let store = Arc::clone(&app.store);
     let found = app
-        .beside(move || store.get(id))
+        .briefly(move || store.get(id))
         .await?
         .map_err(|error| app.broken(&error))?;
     // Whose it is decides where there are keys.
@@ -79,8 +80,8 @@ fn json(app: &App, id: Id, record: &Record) -> Value {
     })
 }
 
-/// The bytes of a finished proof.
-async fn finished(app: &Arc<App>, client: &Client, id: Id) -> Result<Vec<u8>, Refusal> {
+/// The file of a finished proof.
+async fn finished(app: &Arc<App>, client: &Client, id: Id) -> Result<PathBuf, Refusal> {
     let record = own(app, client, id).await?;
     let not_yet = |what: &str| {
         Err(Refusal::conflict(format!(
@@ -99,13 +100,14 @@ async fn finished(app: &Arc<App>, client: &Client, id: Id) -> Result<Vec<u8>, Re
             })
         }
     }
-    let path = app.store.proof_path(id);
-    let read = app.briefly(move || files::read(&path)).await?;
-    read.map_err(|error| {
-        app.log
-            .event("proof", json!({"id": id.to_string(), "error": error.to_string()}));
-        Refusal::failed("the proof cannot be read")
-    })
+    Ok(app.store.proof_path(id))
+}
+
+/// What is said of a proof that cannot be read; why is for the log.
+fn unreadable(app: &App, id: Id, error: &dyn std::error::Error) -> Refusal {
+    app.log
+        .event("proof", json!({"id": id.to_string(), "error": error.to_string()}));
+    Refusal::failed("the proof cannot be read")
 }
 
 /// The bytes of a proof.
@@ -113,7 +115,14 @@ async fn finished(app: &Arc<App>, client: &Client, id: Id) -> Result<Vec<u8>, Re
 /// # Errors
 /// If the client has no such proof, or it is not done.
 pub async fn proof(app: &Arc<App>, client: &Client, id: Id) -> Result<Response<Sent>, Refusal> {
-    let mut response = body::bytes(200, "application/octet-stream", finished(app, client, id).await?);
+    let path = finished(app, client, id).await?;
+    let opened = app.briefly(move || {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        Ok((file, length))
+    });
+    let (file, length) = opened.await?.map_err(|e: std::io::Error| unreadable(app, id, &e))?;
+    let mut response = body::file("application/octet-stream", file, length);
     attach(&mut response, &format!("{id}.proof"));
     Ok(response)
 }
@@ -123,21 +132,22 @@ pub async fn proof(app: &Arc<App>, client: &Client, id: Id) -> Result<Response<S
 /// # Errors
 /// As [`proof`].
 pub async fn report(app: &Arc<App>, client: &Client, id: Id) -> Result<Response<Sent>, Refusal> {
-    let (own, proof) = (Arc::clone(app), finished(app, client, id).await?);
+    let (own, path) = (Arc::clone(app), finished(app, client, id).await?);
     let written = app.beside(move || {
+        let bytes = files::read(&path)?;
         let name = format!("{id}.proof");
-        let key = File {
+        let key = page::File {
             name: "model.key",
             bytes: &own.served.key,
         };
-        let proof = File {
+        let proof = page::File {
             name: &name,
-            bytes: &proof,
+            bytes: &bytes,
         };
         let made_by = concat!("tessera serve ", env!("CARGO_PKG_VERSION"));
-        page(&key, &proof, &Policy::default(), made_by)
+        Ok(tessera::page(&key, &proof, &Policy::default(), made_by))
     });
-    match written.await? {
+    match written.await?.map_err(|e: FileError| unreadable(app, id, &e))? {
         Ok(page) => {
             let mut response = body::bytes(200, "text/html; charset=utf-8", page.html);
             // The page needs nothing but its own styles.
@@ -157,9 +167,13 @@ pub async fn delete(app: &Arc<App>, client: &Client, id: Id) -> Result<Response<
     own(app, client, id).await?;
     let shared = Arc::clone(app);
     let forgotten = app.briefly(move || {
-        let forgotten = shared.store.forget(id);
-        shared.queue.remove(id);
-        forgotten
+        shared.store.forget(id)?;
+        let running = shared.queue.remove(id);
+        match shared.store.remove_files(id) {
+            // Its worker still writes, and removes the files when it has ended.
+            Err(_) if running => Ok(()),
+            removed => removed,
+        }
     });
     forgotten.await?.map_err(|error| app.broken(&error))?;
     Ok(body::json(

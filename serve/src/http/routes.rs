@@ -165,6 +165,9 @@ async fn answer(
     };
     let route = route.ok_or_else(missing)?;
     let method = request.method().clone();
+    if method != Method::GET && is_of_another_site(&request) {
+        return Err(Refusal::foreign());
+    }
     match (route, method) {
         (Route::Chat, Method::POST) => {
             let (turn, request) = receive(app, request, TextRequest::chat).await?;
@@ -193,6 +196,12 @@ async fn answer(
             ..Refusal::invalid(format!("this address takes {}", route.methods()))
         }),
     }
+}
+
+/// Whether a page of another site has a browser ask, which reaches servers that its user alone should reach. Browsers say so.
+fn is_of_another_site(request: &Request<Incoming>) -> bool {
+    let site = request.headers().get("sec-fetch-site");
+    site.is_some_and(|site| site.as_bytes() == b"cross-site")
 }
 
 /// Receives the body of a request and reads it. Whoever has sent it has a turn from now on: JSON takes more memory when it is read than

@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Bytes, Frame};
@@ -20,6 +21,9 @@ use super::body::{self, Sent};
 use crate::answers::{Event, ENDED};
 use crate::id::Id;
 use crate::openai::error::Refusal;
+
+/// A request that cannot be stored is tried again after so long.
+const AGAIN: Duration = Duration::from_secs(10);
 
 /// Where the events of an answer go.
 struct Client(UnboundedSender<Result<Frame<Bytes>, Infallible>>);
@@ -40,40 +44,60 @@ impl Client {
 ///
 /// # Errors
 /// If the request cannot be stored.
-pub async fn answer(app: &Arc<App>, mut accepted: Accepted) -> Result<Response<Sent>, Refusal> {
-    let mut proof = None;
-    if let Some(Wanted { record, .. }) = &accepted.wanted {
-        let (id, _) = app.insert(answering(record.clone())).await?;
-        proof = Some(id);
-    }
-    let (sender, receiver) = unbounded_channel();
-    let events = accepted.turn.text(accepted.prompt.ids.clone(), accepted.tokens);
-    let own = Arc::clone(app);
-    let wanted = accepted.wanted.take();
-    tokio::spawn(async move {
-        let client = Client(sender);
-        let ended = pump(&own, &accepted, events, &client).await;
-        let output = ended
-            .as_ref()
-            .ok()
-            .and_then(|ended| Some(ended.as_ref()?.output.clone()));
-        let mut failed = ended.as_ref().err().cloned();
-        if let Some(id) = proof {
-            // Whether or not somebody listens.
-            failed = failed.or(release(&own, id, output).await.err());
-        }
-        drop(wanted);
-        match (failed, ended) {
-            (Some(refusal), _) => drop(client.json(&refusal.json())),
-            (None, Ok(Some(ended))) => close(&own, &accepted, proof, &ended, &client),
-            (None, _) => {}
-        }
-    });
+pub async fn answer(app: &Arc<App>, accepted: Accepted) -> Result<Response<Sent>, Refusal> {
+    // A client that goes ends the task that reads its request, and must not end what is to happen to a request that is stored.
+    let begun = tokio::spawn(begin(Arc::clone(app), accepted)).await;
+    let (proof, receiver) = begun.map_err(|_| Refusal::failed("internal error, please report it"))??;
     let stream = StreamBody::new(UnboundedReceiverStream::new(receiver));
     let mut response = body::with_body(200, "text/event-stream", BodyExt::boxed_unsync(stream));
     let ids: Vec<String> = proof.iter().map(Id::to_string).collect();
     body::name_proofs(&mut response, &ids);
     Ok(response)
+}
+
+/// The events of an answer.
+type Events = UnboundedReceiver<Result<Frame<Bytes>, Infallible>>;
+
+/// Stores a request, and begins its answer.
+async fn begin(app: Arc<App>, mut accepted: Accepted) -> Result<(Option<Id>, Events), Refusal> {
+    let wanted = accepted.wanted.take();
+    let proof = match &wanted {
+        Some(Wanted { record, .. }) => Some(app.insert(answering(record.clone())).await?),
+        None => None,
+    };
+    let (sender, receiver) = unbounded_channel();
+    tokio::spawn(async move {
+        send(&app, accepted, proof, Client(sender)).await;
+        drop(wanted);
+    });
+    Ok((proof, receiver))
+}
+
+/// Sends an answer, and then lets its proof be made, whether or not somebody listens.
+async fn send(app: &Arc<App>, accepted: Accepted, proof: Option<Id>, client: Client) {
+    let events = accepted.turn.text(accepted.prompt.ids.clone(), accepted.tokens);
+    let ended = pump(app, &accepted, events, &client).await;
+    let output = ended
+        .as_ref()
+        .ok()
+        .and_then(|ended| Some(ended.as_ref()?.output.clone()));
+    let mut failed = ended.as_ref().err().cloned();
+    let mut released = match proof {
+        Some(id) => release(app, id, output.clone()).await,
+        None => Ok(()),
+    };
+    failed = failed.or(released.as_ref().err().cloned());
+    match (failed, ended) {
+        (Some(refusal), _) => drop(client.json(&refusal.json())),
+        (None, Ok(Some(ended))) => close(app, &accepted, proof, &ended, &client),
+        (None, _) => {}
+    }
+    drop((accepted, client));
+    // The client knows the id of the proof, so it is made as soon as the store can be written again.
+    while let (Some(id), Err(_), false) = (proof, &released, app.is_stopping()) {
+        tokio::time::sleep(AGAIN).await;
+        released = release(app, id, output.clone()).await;
+    }
 }
 
 /// Sends the text of an answer; returns `None` if nobody listens any more.
@@ -97,7 +121,11 @@ async fn pump(
         return Ok(None);
     }
     loop {
-        let (id, last) = match events.recv().await {
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = client.0.closed() => return Ok(None),
+        };
+        let (id, last) = match event {
             Some(Event::Token { id, last }) => (id, last),
             Some(Event::Failed(error)) => return Err(Refusal::failed(error)),
             None => return Err(Refusal::failed(ENDED)),

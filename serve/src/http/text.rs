@@ -56,8 +56,7 @@ async fn whole(app: &Arc<App>, accepted: Accepted) -> Result<Response<Sent>, Ref
     let mut said = None;
     if let Some(Wanted { record, reserved }) = accepted.wanted {
         let output = Some(ended.output.clone());
-        let (id, record) = app.insert(Record { output, ..record }).await?;
-        app.queue.push(id, &record);
+        let id = app.insert(Record { output, ..record }).await?;
         drop(reserved);
         said = Some(app.tessera(id, accepted.context, &prompt));
         ids.push(id.to_string());

@@ -72,8 +72,7 @@ pub async fn answer(
     }
     let (mut said, mut ids): (Vec<Value>, Vec<String>) = (Vec::new(), Vec::new());
     for (record, reserved, prompt) in records {
-        let (id, record) = app.insert(record).await?;
-        app.queue.push(id, &record);
+        let id = app.insert(record).await?;
         drop(reserved);
         said.push(app.tessera(id, request.proving.context, prompt));
         ids.push(id.to_string());

@@ -55,6 +55,12 @@ impl Refusal {
         Self::new(401, "invalid_api_key", message)
     }
 
+    /// A page of another site asks, by the browser of somebody who may not know of it.
+    pub fn foreign() -> Self {
+        let message = "a page of another site may not ask this server by your browser";
+        Self::new(403, "foreign_site", message)
+    }
+
     /// Something that is not there, or belongs to somebody else.
     pub fn not_found(what: impl Into<String>) -> Self {
         Self::new(404, "not_found", what)
@@ -100,6 +106,7 @@ impl Refusal {
     const fn kind(&self) -> &'static str {
         match self.status {
             401 => "authentication_error",
+            403 => "permission_error",
             404 => "not_found_error",
             429 => "rate_limit_error",
             500.. => "server_error",

@@ -21,8 +21,7 @@ pub struct Queue {
 
 #[derive(Default)]
 struct Inner {
-    /// By priority and number of the request.
-    waiting: BTreeMap<(i32, u64), Waiting>,
+    waiting: BTreeMap<Order, f64>,
     running: HashMap<Id, Running>,
     /// Places that requests have whose answers are being made.
     reserved: usize,
@@ -32,15 +31,15 @@ struct Inner {
     predicted: f64,
 }
 
-struct Waiting {
-    id: Id,
-    predicted: f64,
-}
+/// Where a proof stands: by priority, and then by the number of its request, or of the one that it was put off behind.
+type Order = (i32, u64, Id);
 
 struct Running {
     task: Task,
     since: Instant,
     predicted: f64,
+    /// Where it stood.
+    order: Order,
 }
 
 /// A proof that a worker makes.
@@ -154,10 +153,8 @@ impl Queue {
 
     /// Adds a request that is stored.
     pub fn push(&self, id: Id, record: &Record) {
-        let predicted = record.predicted;
-        self.lock()
-            .waiting
-            .insert((record.priority, record.number), Waiting { id, predicted });
+        let order = (record.priority, record.number, id);
+        self.lock().waiting.insert(order, record.predicted);
         self.changed.notify_one();
     }
 
@@ -168,7 +165,8 @@ impl Queue {
             if inner.stopping {
                 return None;
             }
-            if let Some((_, Waiting { id, predicted })) = inner.waiting.pop_first() {
+            if let Some((order, predicted)) = inner.waiting.pop_first() {
+                let id = order.2;
                 let task = Task {
                     id,
                     cancel: Cancel::default(),
@@ -178,6 +176,7 @@ impl Queue {
                     task: task.clone(),
                     since: Instant::now(),
                     predicted,
+                    order,
                 };
                 inner.running.insert(id, running);
                 return Some(task);
@@ -195,6 +194,22 @@ impl Queue {
         }
     }
 
+    /// Puts a task off behind all that wait now and have its priority, so that it holds up none of them.
+    pub fn put_off(&self, id: Id) {
+        let mut inner = self.lock();
+        let Some(Running { order, predicted, .. }) = inner.running.remove(&id) else {
+            return;
+        };
+        let (priority, number, _) = order;
+        let last = inner
+            .waiting
+            .keys()
+            .rfind(|own| own.0 == priority)
+            .map_or(0, |own| own.1);
+        inner.waiting.insert((priority, number.max(last + 1), id), predicted);
+        self.changed.notify_one();
+    }
+
     /// Waits for so long, or until the queue is stopped.
     pub fn pause(&self, time: Duration) {
         let (inner, until) = (self.lock(), Instant::now() + time);
@@ -202,13 +217,12 @@ impl Queue {
         drop(self.changed.wait_timeout_while(inner, time, left));
     }
 
-    /// Takes a proof out of the queue, or ends it if it is being made.
-    pub fn remove(&self, id: Id) {
+    /// Takes a proof out of the queue, or ends it if it is being made. Returns whether it is, so that its worker still writes.
+    pub fn remove(&self, id: Id) -> bool {
         let mut inner = self.lock();
-        inner.waiting.retain(|_, own| own.id != id);
-        if let Some(own) = inner.running.get(&id) {
-            own.task.cancel.cancel();
-        }
+        inner.waiting.retain(|own, _| own.2 != id);
+        let running = inner.running.get(&id);
+        running.inspect(|own| own.task.cancel.cancel()).is_some()
     }
 
     /// Where a proof is; `None` if it is not in the queue.
@@ -220,14 +234,14 @@ impl Queue {
             return Some(Place::Running { seconds_left });
         }
         let mut before = inner.running_left();
-        for (at, own) in inner.waiting.values().enumerate() {
-            if own.id == id {
+        for (at, ((.., own), predicted)) in inner.waiting.iter().enumerate() {
+            if *own == id {
                 return Some(Place::Waiting {
                     position: at + 1,
-                    seconds_left: before / self.devices.max(1) as f64 + own.predicted * scale,
+                    seconds_left: before / self.devices.max(1) as f64 + predicted * scale,
                 });
             }
-            before += own.predicted * scale;
+            before += predicted * scale;
         }
         None
     }
@@ -306,9 +320,17 @@ mod tests {
         queue.push(Id(2), &record(2, 0));
         assert_eq!(queue.reserve(1).err(), Some(Full { retry_after: 10 }));
         drop(place);
-        queue.remove(Id(2));
-        queue.remove(Id(1));
+        assert!(!queue.remove(Id(2)) && queue.remove(Id(1)));
         assert!(task.cancel.is_cancelled() && queue.len() == (0, 1));
+        // What is put off holds up nothing that waits, whatever comes later.
+        queue.push(Id(2), &record(2, 0));
+        queue.push(Id(9), &record(9, 1));
+        queue.put_off(Id(1));
+        queue.put_off(Id(1));
+        queue.push(Id(4), &record(4, 0));
+        let order: Vec<u128> = (0..4).map(|_| queue.next().unwrap().id.0).collect();
+        assert_eq!(order, [2, 1, 4, 9]);
+        assert_eq!(queue.len(), (0, 4));
         queue.stop();
         assert!(queue.next().is_none());
     }

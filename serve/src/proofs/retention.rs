@@ -32,6 +32,7 @@ impl Retention {
                 break;
             }
             store.forget(id)?;
+            store.remove_files(id)?;
             bytes -= own;
             gone.push(id);
         }

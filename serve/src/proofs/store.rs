@@ -11,8 +11,12 @@
 //! | `work/ID` | the chunks of a proof that is made in chunks |
 //! | `lock` | held by the server that uses the store |
 
+use std::fs::OpenOptions;
+use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
 
+use redb::backends::FileBackend;
 use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction};
 use tessera::support::files::{self, FileError, Lock};
 use thiserror::Error;
@@ -70,7 +74,8 @@ pub enum StoreError {
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
-    records: Database,
+    /// Nothing after an error of the disk, until they are opened again.
+    records: RwLock<Option<Database>>,
     _lock: Lock,
 }
 
@@ -90,17 +95,12 @@ impl Store {
             Err(FileError::Locked { .. }) => return Err(StoreError::Locked(dir.to_owned())),
             other => other?,
         };
-        let path = dir.join("requests.redb");
-        let records = Database::builder().set_cache_size(CACHE).create(&path);
         let store = Self {
             dir: dir.to_owned(),
-            records: records.map_err(|e| StoreError::Records {
-                path,
-                reason: e.to_string(),
-            })?,
+            records: RwLock::default(),
             _lock: lock,
         };
-        let found = store.said(store.model(model))?;
+        let found = store.with(|records| model_of(records, model))?;
         if found != model {
             return Err(StoreError::OtherModel {
                 dir: dir.to_owned(),
@@ -113,30 +113,37 @@ impl Store {
         Ok(store)
     }
 
-    fn said<T>(&self, said: Said<T>) -> Result<T, StoreError> {
-        said.map_err(|e| StoreError::Records {
-            path: self.dir.join("requests.redb"),
+    /// Does something with the records. After an error of the disk, for example because it is full, redb refuses everything until its file
+    /// is opened again; whoever asks next opens it.
+    fn with<T>(&self, work: impl FnOnce(&Database) -> Said<T>) -> Result<T, StoreError> {
+        let done = self.try_with(work);
+        if let Err(error) = &done {
+            let is_content = error.is::<serde_json::Error>() || error.is::<ParseIntError>();
+            if !is_content {
+                *self.records.write().unwrap_or_else(PoisonError::into_inner) = None;
+            }
+        }
+        done.map_err(|e| StoreError::Records {
+            path: self.records_path(),
             reason: e.to_string(),
         })
     }
 
-    /// The model of the store; a new one becomes that of `model`.
-    fn model(&self, model: &str) -> Said<String> {
-        let write = self.records.begin_write()?;
-        let found = {
-            write.open_table(RECORDS)?;
-            write.open_table(OPEN)?;
-            write.open_table(DONE)?;
-            write.open_table(ENDED)?;
-            let mut facts = write.open_table(FACTS)?;
-            let found = facts.get(MODEL)?.map(|found| found.value().to_owned());
-            if found.is_none() {
-                facts.insert(MODEL, model)?;
-            }
-            found
+    fn try_with<T>(&self, work: impl FnOnce(&Database) -> Said<T>) -> Said<T> {
+        if let Some(records) = &*self.records.read().unwrap_or_else(PoisonError::into_inner) {
+            return work(records);
+        }
+        let mut closed = self.records.write().unwrap_or_else(PoisonError::into_inner);
+        let records = match closed.take() {
+            // Somebody else has opened them meanwhile.
+            Some(records) => records,
+            None => open_records(&self.records_path())?,
         };
-        write.commit()?;
-        Ok(found.unwrap_or_else(|| model.to_owned()))
+        work(closed.insert(records))
+    }
+
+    fn records_path(&self) -> PathBuf {
+        self.dir.join("requests.redb")
     }
 
     /// The file of a proof.
@@ -154,8 +161,8 @@ impl Store {
     /// # Errors
     /// If it cannot be stored.
     pub fn insert(&self, id: Id, record: &mut Record) -> Result<(), StoreError> {
-        let insert = || -> Said<u64> {
-            let write = self.records.begin_write()?;
+        let insert = |records: &Database| -> Said<u64> {
+            let write = records.begin_write()?;
             let number = {
                 let mut facts = write.open_table(FACTS)?;
                 let last: u64 = match facts.get(NUMBER)? {
@@ -176,7 +183,7 @@ impl Store {
             write.commit()?;
             Ok(number)
         };
-        record.number = self.said(insert())?;
+        record.number = self.with(insert)?;
         Ok(())
     }
 
@@ -185,12 +192,12 @@ impl Store {
     /// # Errors
     /// If the store cannot be read.
     pub fn get(&self, id: Id) -> Result<Option<Record>, StoreError> {
-        let get = || -> Said<Option<Record>> {
-            let table = self.records.begin_read()?.open_table(RECORDS)?;
+        let get = |records: &Database| -> Said<Option<Record>> {
+            let table = records.begin_read()?.open_table(RECORDS)?;
             let found = table.get(id.0)?;
             Ok(found.map(|bytes| serde_json::from_slice(bytes.value())).transpose()?)
         };
-        self.said(get())
+        self.with(get)
     }
 
     /// Changes the record of a request. `change` gets the record as it is stored, and says with `false` that nothing is to change; all
@@ -199,8 +206,8 @@ impl Store {
     /// # Errors
     /// If the store cannot be read or written.
     pub fn change(&self, id: Id, change: impl FnOnce(&mut Record) -> bool) -> Result<Option<Record>, StoreError> {
-        let run = || -> Said<Option<Record>> {
-            let write = self.records.begin_write()?;
+        let run = |records: &Database| -> Said<Option<Record>> {
+            let write = records.begin_write()?;
             let before: Option<Record> = {
                 let table = write.open_table(RECORDS)?;
                 let found = table.get(id.0)?;
@@ -216,7 +223,7 @@ impl Store {
             write.commit()?;
             Ok(Some(after))
         };
-        self.said(run())
+        self.with(run)
     }
 
     /// The open requests in the order of their arrival.
@@ -224,19 +231,19 @@ impl Store {
     /// # Errors
     /// If the store cannot be read.
     pub fn open_requests(&self) -> Result<Vec<(Id, Record)>, StoreError> {
-        let all = || -> Said<Vec<(Id, Record)>> {
-            let read = self.records.begin_read()?;
-            let (open, records) = (read.open_table(OPEN)?, read.open_table(RECORDS)?);
+        let all = |records: &Database| -> Said<Vec<(Id, Record)>> {
+            let read = records.begin_read()?;
+            let (open, all) = (read.open_table(OPEN)?, read.open_table(RECORDS)?);
             let mut list = Vec::new();
             for entry in open.iter()? {
                 let id = entry?.1.value();
-                if let Some(bytes) = records.get(id)? {
+                if let Some(bytes) = all.get(id)? {
                     list.push((Id(id), serde_json::from_slice(bytes.value())?));
                 }
             }
             Ok(list)
         };
-        self.said(all())
+        self.with(all)
     }
 
     /// Finished proofs, the oldest first: when they were finished, and their bytes.
@@ -244,8 +251,8 @@ impl Store {
     /// # Errors
     /// If the store cannot be read.
     pub fn finished(&self) -> Result<Vec<(u64, Id, u64)>, StoreError> {
-        let all = || -> Said<Vec<(u64, Id, u64)>> {
-            let table = self.records.begin_read()?.open_table(DONE)?;
+        let all = |records: &Database| -> Said<Vec<(u64, Id, u64)>> {
+            let table = records.begin_read()?.open_table(DONE)?;
             let mut list = Vec::new();
             for entry in table.iter()? {
                 let (key, bytes) = entry?;
@@ -254,21 +261,19 @@ impl Store {
             }
             Ok(list)
         };
-        self.said(all())
+        self.with(all)
     }
 
-    /// Deletes a finished proof, or gives up one that is to be made. The record stays, without texts.
+    /// Forgets a request and its proof, whose files are to be removed then. The record stays, without texts.
     ///
     /// # Errors
     /// If the store cannot be written.
     pub fn forget(&self, id: Id) -> Result<Option<Record>, StoreError> {
-        let record = self.change(id, |record| {
+        self.change(id, |record| {
             let is_there = record.state != State::Gone;
             record.forget(now());
             is_there
-        })?;
-        self.remove_files(id)?;
-        Ok(record)
+        })
     }
 
     /// Removes the records of requests that ended before a second and have no proof.
@@ -276,8 +281,8 @@ impl Store {
     /// # Errors
     /// If the store cannot be written.
     pub fn purge(&self, before: u64) -> Result<usize, StoreError> {
-        let run = || -> Said<usize> {
-            let write = self.records.begin_write()?;
+        let run = |records: &Database| -> Said<usize> {
+            let write = records.begin_write()?;
             let mut old = Vec::new();
             {
                 let mut ended = write.open_table(ENDED)?;
@@ -293,7 +298,7 @@ impl Store {
             write.commit()?;
             Ok(old.len())
         };
-        self.said(run())
+        self.with(run)
     }
 
     /// Removes the files of a request that needs none any more.
@@ -301,10 +306,7 @@ impl Store {
     /// # Errors
     /// If a file cannot be removed.
     pub fn remove_files(&self, id: Id) -> Result<(), StoreError> {
-        let proof = self.proof_path(id);
-        if files::is_there(&proof) {
-            files::remove(&proof)?;
-        }
+        files::remove(&self.proof_path(id))?;
         self.remove_work(id)
     }
 
@@ -314,10 +316,14 @@ impl Store {
     /// If they cannot be removed.
     pub fn remove_work(&self, id: Id) -> Result<(), StoreError> {
         let work = self.work_dir(id);
-        if files::is_there(&work) {
-            files::remove_dir(&work)?;
+        if !files::is_there(&work) {
+            return Ok(());
         }
-        Ok(())
+        match files::remove_dir(&work) {
+            // Somebody else was faster.
+            Err(_) if !files::is_there(&work) => Ok(()),
+            removed => Ok(removed?),
+        }
     }
 
     /// Removes the files of requests that need none: a crash came between a record and its files.
@@ -339,6 +345,35 @@ impl Store {
         }
         Ok(())
     }
+}
+
+/// Opens the records, or creates them. They have texts of clients, so only their owner may read them, whatever directory they are in.
+fn open_records(path: &Path) -> Said<Database> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let file = FileBackend::new(options.open(path)?)?;
+    Ok(Database::builder().set_cache_size(CACHE).create_with_backend(file)?)
+}
+
+/// The model of the records; new ones become those of `model`.
+fn model_of(records: &Database, model: &str) -> Said<String> {
+    let write = records.begin_write()?;
+    let found = {
+        write.open_table(RECORDS)?;
+        write.open_table(OPEN)?;
+        write.open_table(DONE)?;
+        write.open_table(ENDED)?;
+        let mut facts = write.open_table(FACTS)?;
+        let found = facts.get(MODEL)?.map(|found| found.value().to_owned());
+        if found.is_none() {
+            facts.insert(MODEL, model)?;
+        }
+        found
+    };
+    write.commit()?;
+    Ok(found.unwrap_or_else(|| model.to_owned()))
 }
 
 /// Creates a directory that only its owner may read: the store has texts of clients.
@@ -433,6 +468,7 @@ mod tests {
                 store.insert(id, &mut record()).unwrap();
             }
             store.forget(gone).unwrap();
+            store.remove_files(gone).unwrap();
             for id in [open, gone, stranger] {
                 std::fs::write(store.proof_path(id), b"proof").unwrap();
                 std::fs::create_dir(store.work_dir(id)).unwrap();

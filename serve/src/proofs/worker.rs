@@ -99,55 +99,58 @@ impl Workshop {
 
     fn attend_to(&self, task: &Task, threads: &ThreadPool) {
         let (id, clock) = (task.id, Instant::now());
-        let record = match self.store.get(id) {
-            Ok(Some(record)) if record.state == State::Queued => record,
-            Ok(_) => return self.queue.end(id, None),
-            Err(error) => {
+        let ended = self.attempt(task, threads, clock);
+        let error_of = |error| json!({"id": id.to_string(), "error": error});
+        let mut measured = None;
+        match ended {
+            Ok(Some(seconds)) => {
+                self.metrics.proofs_done.add(1);
+                self.metrics.proof_millis.add((seconds * 1e3) as u64);
                 self.log
-                    .event("store", json!({"id": id.to_string(), "error": error.to_string()}));
-                return self.queue.end(id, None);
+                    .event("proof", json!({"id": id.to_string(), "seconds": seconds}));
+                measured = Some(seconds);
             }
+            Ok(None) | Err(Unproved::Cancelled) => {}
+            Err(Unproved::Failed(error)) => {
+                self.metrics.proofs_failed.add(1);
+                self.log.event("proof failed", error_of(error));
+            }
+            Err(Unproved::Later(error)) => {
+                self.log.event("proof delayed", error_of(error));
+                self.queue.put_off(id);
+                return self.queue.pause(AGAIN);
+            }
+        }
+        self.queue.end(id, measured);
+        // Its client may have deleted the proof while it was written.
+        let is_gone = self
+            .store
+            .get(id)
+            .map(|record| record.is_none_or(|own| own.state == State::Gone));
+        let removed = is_gone.and_then(|gone| if gone { self.store.remove_files(id) } else { Ok(()) });
+        if let Err(error) = removed {
+            self.log.event("store", error_of(error.to_string()));
+        }
+        if measured.is_some() {
+            self.sweep();
+        }
+    }
+
+    /// Makes and records the proof of a task, and returns the seconds that it took; nothing if it is not wanted any more.
+    fn attempt(&self, task: &Task, threads: &ThreadPool, clock: Instant) -> Result<Option<f64>, Unproved> {
+        let Some(record) = self.store.get(task.id)?.filter(|record| record.state == State::Queued) else {
+            return Ok(None);
         };
         let made = catch_unwind(AssertUnwindSafe(|| threads.install(|| self.make(task, &record))));
         let made = made.unwrap_or_else(|_| Err(Unproved::Failed("internal error, please report it".to_owned())));
         let seconds = clock.elapsed().as_secs_f64();
-        let ended = made.and_then(|made| Ok(self.finish(task, made, seconds)?));
-        match ended {
-            Ok(true) => {
-                self.metrics.proofs_done.add(1);
-                self.metrics.proof_millis.add((seconds * 1e3) as u64);
-                self.queue.end(id, Some(seconds));
-                self.log
-                    .event("proof", json!({"id": id.to_string(), "seconds": seconds}));
-                self.sweep();
-            }
-            Ok(false) => self.queue.end(id, None),
-            Err(Unproved::Cancelled) => {
-                // What is there of a proof that was deleted is of no use; of all others it is.
-                let deleted = matches!(self.store.get(id), Ok(Some(record)) if record.state == State::Gone);
-                if let (true, Err(error)) = (deleted, self.store.remove_files(id)) {
-                    self.log
-                        .event("store", json!({"id": id.to_string(), "error": error.to_string()}));
-                }
-                self.queue.end(id, None);
-            }
-            Err(Unproved::Later(error)) => {
-                self.log
-                    .event("proof delayed", json!({"id": id.to_string(), "error": error}));
-                self.queue.end(id, None);
-                self.queue.pause(AGAIN);
-                self.queue.push(id, &record);
-            }
+        match made {
+            Ok(made) => Ok(self.finish(task, made, seconds)?.then_some(seconds)),
             Err(Unproved::Failed(error)) => {
-                self.metrics.proofs_failed.add(1);
-                self.log
-                    .event("proof failed", json!({"id": id.to_string(), "error": error}));
-                if let Err(error) = self.fail(task, error) {
-                    self.log
-                        .event("store", json!({"id": id.to_string(), "error": error.to_string()}));
-                }
-                self.queue.end(id, None);
+                self.fail(task, error.clone())?;
+                Err(Unproved::Failed(error))
             }
+            Err(other) => Err(other),
         }
     }
 
@@ -171,9 +174,8 @@ impl Workshop {
             true
         })?;
         let is_done = record.is_some_and(|record| record.state == State::Done);
-        match is_done {
-            true => self.store.remove_work(task.id)?,
-            false => self.store.remove_files(task.id)?,
+        if is_done {
+            self.store.remove_work(task.id)?;
         }
         Ok(is_done)
     }
@@ -222,7 +224,17 @@ impl Workshop {
         task.watch.expect(Timetable::new(model, &request));
         let division = self.served.divide(request.lengths).map_err(tessera::OutOfBudget::new)?;
         if division.layers.len() > 1 {
-            return self.prove_in_chunks(task, record, context, &division, progress);
+            let prove = || self.prove_in_chunks(task, record, context, &division, progress);
+            return match prove() {
+                Err(Error::Work(error)) if is_unusable(&error) => {
+                    let error = error.to_string();
+                    self.log
+                        .event("chunks damaged", json!({"id": task.id.to_string(), "error": error}));
+                    files::remove_dir(&self.store.work_dir(task.id))?;
+                    prove()
+                }
+                proved => proved,
+            };
         }
         let quantised = self.served.quantised(&division.plan);
         let output = match &record.output {
@@ -268,8 +280,8 @@ impl Workshop {
         };
         let job = match WorkDir::open(&dir) {
             // The work goes on as it was divided, although there may be more memory now.
-            Ok(job) if job.job.prompt == record.prompt => job,
-            _ => {
+            Ok(job) => job,
+            Err(WorkError::NoJob { .. }) => {
                 let request = work::Request {
                     prompt: &record.prompt,
                     options,
@@ -279,6 +291,7 @@ impl Workshop {
                 };
                 WorkDir::create(&dir, &driver, &model, &request, progress)?
             }
+            Err(error) => return Err(error.into()),
         };
         for chunk in job.open_chunks() {
             job.prove_chunk(&model, chunk, progress)?;
@@ -304,6 +317,21 @@ impl Workshop {
             false => Err("the proof is about another answer than the one that was given".to_owned()),
         }
     }
+}
+
+/// Whether chunks of an earlier start are not as they were, or are of another version of this program: they are made again.
+const fn is_unusable(error: &WorkError) -> bool {
+    use WorkError::{Activation, Job, OtherJob, Record, Sealed, Started, Version};
+    matches!(
+        error,
+        Activation { .. }
+            | Job { .. }
+            | OtherJob { .. }
+            | Record { .. }
+            | Sealed { .. }
+            | Started { .. }
+            | Version { .. }
+    )
 }
 
 fn made(verdict: Accepted, bytes: &[u8]) -> Made {
