@@ -24,6 +24,7 @@
 )]
 
 pub mod air;
+pub mod boundary;
 pub mod bounds;
 pub mod chunk;
 pub mod claims;

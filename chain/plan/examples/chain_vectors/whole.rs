@@ -117,6 +117,7 @@ fn opening_of(
         accumulators: own.matmuls.claim,
         operands: Operands::of(shape, &own.matmuls.operands),
         denominators,
+        boundaries: Default::default(),
     };
     let mut claims = public.trace_claims();
     claims.extend(public.operand_claims(products));

@@ -17,6 +17,7 @@ use tessera_prover::device::Device;
 use tessera_prover::scalar::Scalar;
 use tessera_prover::trace::Columns;
 use tessera_prover::vectors::Vectors;
+use tessera_prover::boundary::Boundaries;
 use tessera_prover::{prove_chunk_with, ProverModel};
 use tessera_support::progress::Silent;
 use tessera_testkit::column_of;
@@ -73,7 +74,7 @@ fn with_claim<T>(scene: &Scene, own: impl FnOnce(&ChunkStatement<'_>, &ProverMod
 fn honest(scene: &Scene, limits: LeafLimits, device: &dyn Device) -> ChunkProof {
     with_claim(scene, |claim, prover| {
         let prover = ProverModel { device, ..*prover };
-        let proved = prove_chunk_with(&prover, claim, limits, &Silent);
+        let proved = prove_chunk_with(&prover, claim, Boundaries::default(), limits, &Silent);
         proved.expect("an honest proof").proof
     })
 }
