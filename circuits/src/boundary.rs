@@ -53,10 +53,13 @@ impl BoundaryUnits {
     pub fn values(&self, boundary: &Boundary) -> Vec<i16> {
         let ([rows, features], row_length) = (self.blocks(), 1 << self.log_features());
         let mut values = Vec::with_capacity(self.count() << MIN_ROWS_LOG);
-        for (block, feature) in (0..rows).flat_map(|row| (0..features).map(move |feature| (row, feature * row_length))) {
+        for (block, feature) in (0..rows).flat_map(|row| (0..features).map(move |feature| (row, feature * row_length)))
+        {
             for row in block << self.log_rows..(block + 1) << self.log_rows {
                 let start = row * self.hidden;
-                let own = boundary.0.get(start + feature..start + (feature + row_length).min(self.hidden));
+                let own = boundary
+                    .0
+                    .get(start + feature..start + (feature + row_length).min(self.hidden));
                 let own = own.filter(|_| row < self.rows).unwrap_or_default();
                 values.extend_from_slice(own);
                 values.resize(values.len() + row_length - own.len(), 0);
@@ -123,7 +126,10 @@ mod tests {
             let (token, feature) = (point(log_ceil(rows, 0), 3), point(log_ceil(hidden, 6), 8));
             let local = units.local_point(&token, &feature);
             let coefficients = units.coefficients(&token, &feature);
-            assert_eq!((local.len(), coefficients.len()), (MIN_ROWS_LOG as usize, units.count()));
+            assert_eq!(
+                (local.len(), coefficients.len()),
+                (MIN_ROWS_LOG as usize, units.count())
+            );
             let of_unit = |unit: &[i16]| {
                 let cells: Vec<K> = unit.iter().map(|v| base(i64::from(*v)).into()).collect();
                 eval_padded(&cells, &local)

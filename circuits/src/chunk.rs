@@ -252,9 +252,13 @@ pub enum BoundaryError {
     Ends { got: usize },
     #[error("boundary {index}: {got} values, expected {expected}")]
     Length { index: usize, got: usize, expected: usize },
-    #[error("boundary {index} is in clear, but has {COMMITTED_VALUES} values or more, so a proof has their commitment")]
+    #[error(
+        "boundary {index} is in clear, but has {COMMITTED_VALUES} values or more, so a proof has their commitment"
+    )]
     Clear { index: usize },
-    #[error("boundary {index} is committed to, but has fewer than {COMMITTED_VALUES} values, so a proof has them in clear")]
+    #[error(
+        "boundary {index} is committed to, but has fewer than {COMMITTED_VALUES} values, so a proof has them in clear"
+    )]
     Committed { index: usize },
 }
 

@@ -41,7 +41,7 @@ pub struct KeyHeader {
     pub windows: u32,
     /// Number of committed tables of rotations.
     pub rotation_tables: u32,
-    /// Units of committed boundaries between chunks.
+    /// Units of committed boundaries between chunks, if a key ever fixes their number: today it follows from model and statement.
     pub boundary_units: u32,
 }
 

@@ -464,28 +464,25 @@ fn conversation(
 
     let columns = key.opened(claim.chunk);
     let families = families_of(&shape, family);
-    let (units, unit_point) = (
-        unit_coefficients(&shape, &batch, &end.point),
-        suffix(&end.point, MIN_ROWS_LOG).to_vec(),
-    );
-    let inputs = Inputs {
-        relations: relations.drawn.iter().map(|own| own.elements()).collect(),
-        leaves: leaves.into_iter().map(|leaf| leaf.point).collect(),
-        points: coordinates,
-        products,
-        heard,
-        family,
-        chi,
-        linear: end.point,
-    };
+    let boundaries = BoundaryClaim::of(key, &public, &heard.boundaries);
     Ok(Conversation {
         outputs: Outputs {
             embedding: matmuls.embedding,
             value,
-            bands: public.band_coefficients(&inputs.products, &families, columns.bands(), columns.log_band()),
-            units,
-            band_point: public.local_point(&inputs.products, columns.log_band()),
-            unit_point,
+            bands: public.band_coefficients(&products, &families, columns.bands(), columns.log_band()),
+            units: unit_coefficients(&shape, &batch, &end.point),
+            band_point: public.local_point(&products, columns.log_band()),
+            unit_point: suffix(&end.point, MIN_ROWS_LOG).to_vec(),
+        },
+        inputs: Inputs {
+            relations: relations.drawn.iter().map(|own| own.elements()).collect(),
+            leaves: leaves.into_iter().map(|leaf| leaf.point).collect(),
+            points: coordinates,
+            products,
+            heard,
+            family,
+            chi,
+            linear: end.point,
         },
         transcript,
         activations,
@@ -493,8 +490,7 @@ fn conversation(
         relations,
         weighted: forest.is_weighted(),
         lookups: forest.balance(&sums, weight),
-        boundaries: BoundaryClaim::of(key, &public, &inputs.heard.boundaries),
-        inputs,
+        boundaries,
         families,
         end: end.value,
     })
@@ -602,17 +598,16 @@ fn verify_matmuls(
     })
 }
 
-/// What the prover says of both ends of a chunk; of one that is not committed to it says zero, which means nothing.
+/// What the prover says of both ends of a chunk. Of one that is not committed to it says zero, which means nothing.
 fn boundaries_of(
     committed: [bool; 2],
     said: Option<[SecureField; 2]>,
 ) -> Result<[Option<SecureField>; 2], VerifyError> {
-    let mut ends = committed.into_iter().zip(said.unwrap_or_default());
-    match ends.all(|(committed, value)| committed || value.is_zero()) {
-        true => Ok(std::array::from_fn(|end| {
-            said.filter(|_| committed.get(end) == Some(&true))
-                .and_then(|said| said.get(end).copied())
-        })),
+    let [input, output] = said.unwrap_or_default();
+    let [enters, leaves] = committed;
+    let ends = [(enters, input), (leaves, output)];
+    match ends.iter().all(|(committed, value)| *committed || value.is_zero()) {
+        true => Ok(ends.map(|(committed, value)| committed.then_some(value))),
         false => Err(VerifyError::NoBoundary),
     }
 }

@@ -228,7 +228,10 @@ impl<K: Scalar> Operator<K> for Stream {
     }
 
     fn across(&self, public: &Public<'_, K>) -> Vec<LinearClaim<K>> {
-        [public.first_state(), public.last_state()].into_iter().flatten().collect()
+        [public.first_state(), public.last_state()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 

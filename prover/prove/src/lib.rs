@@ -482,8 +482,7 @@ fn unchecked(
             opened,
             &families,
             (&matmuls, bands),
-            (&units, &mut activations),
-            (&boundary_values, &mut boundaries),
+            (&units, &mut activations, &boundary_values, &mut boundaries),
             &mut transcript,
         )
     })?;
@@ -560,6 +559,14 @@ impl<'a> UnitClaim<'a> {
     }
 }
 
+/// What a chunk has committed to itself: activations and boundaries, each with what is claimed of them.
+type Held<'s, 'a, 'b> = (
+    &'s UnitClaim<'s>,
+    &'s mut Activations<'a>,
+    &'s [BoundaryValues],
+    &'s mut Boundaries<'b>,
+);
+
 /// Opens the weights that the matmuls have read, in memory that these leave, the activations where the linear claims end, and committed
 /// boundaries at the random point.
 fn open(
@@ -568,8 +575,7 @@ fn open(
     columns: OpenedColumns,
     families: &[(Product, SecureField)],
     (matmuls, bands): (&PrecomputedMatmuls, Box<dyn Bands + '_>),
-    (units, activations): (&UnitClaim<'_>, &mut Activations<'_>),
-    (values, boundaries): (&[BoundaryValues], &mut Boundaries<'_>),
+    (units, activations, values, boundaries): Held<'_, '_, '_>,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let log_band = columns.log_band();

@@ -575,7 +575,16 @@ pub fn forge(
     let families = weight_families(&shape, &mut transcript);
     let said = said.and(matmuls.proof.operands.last().copied());
 
-    let claims = || linear_claims(&public, &trees, &relations, &lookups, &matmuls, said.unwrap_or_default());
+    let claims = || {
+        linear_claims(
+            &public,
+            &trees,
+            &relations,
+            &lookups,
+            &matmuls,
+            said.unwrap_or_default(),
+        )
+    };
     (hooks.broken_claims)(&|| broken(claims(), &columns));
     let (wanted, summed) = batches(hooks, &claims, transcript.challenge(CLAIMS));
     let (linear, linear_work, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
@@ -598,7 +607,9 @@ pub fn forge(
         local: public.local_point(&matmuls.point, opened.log_band()),
         value: weight_claim(&operands, &families),
     };
-    let ends = [CommitmentName::Input, CommitmentName::Output].into_iter().zip(claim_ends.both());
+    let ends = [CommitmentName::Input, CommitmentName::Output]
+        .into_iter()
+        .zip(claim_ends.both());
     let claimed = ends.filter_map(|(name, end)| match end {
         Some(PublicBoundary::Committed(root)) => Some((name, *root)),
         _ => None,
@@ -609,12 +620,10 @@ pub fn forge(
     let opening = open(
         model,
         hooks,
-        weights,
-        &mut matmuls,
+        (weights, &mut matmuls),
         told(hooks, activations, &claim),
         &claim,
-        (&mut boundaries, &boundary_values),
-        &claimed,
+        (&mut boundaries, &boundary_values, &claimed),
         &mut transcript,
     );
 

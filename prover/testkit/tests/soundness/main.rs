@@ -266,7 +266,9 @@ impl Scene {
         let (key, rows) = (&self.model.key, self.statement.rows());
         let held = hooks.held.unwrap_or(ends);
         Boundaries::with_units(key, rows, held, hooks.units, |boundaries, own| {
-            let truth = hooks.held.map(|_| ends.both().map(|end| Some(public_boundary(key, rows, end?))));
+            let truth = hooks
+                .held
+                .map(|_| ends.both().map(|end| Some(public_boundary(key, rows, end?))));
             let ends = truth.as_ref().map_or(own, |[input, output]| Ends {
                 input: input.as_ref(),
                 output: output.as_ref(),

@@ -14,7 +14,7 @@ use tessera_prover::opening::parts::value;
 use tessera_prover::opening::{self, Committed, CommittedWeights, OpeningProverError, ProverClaim, Twiddles};
 use tessera_prover::ProverModel;
 use tessera_verifier::opening::parts::{Layout, LeafOpening};
-use tessera_verifier::opening::{Claim as Opened, Commitment, CommitmentName, OpenedColumns, OpeningProof};
+use tessera_verifier::opening::{Claim as OpeningClaim, Commitment, CommitmentName, OpenedColumns, OpeningProof};
 use tessera_verifier::suite::Digest;
 use tessera_verifier::transcript::Transcript;
 
@@ -97,17 +97,22 @@ pub struct BandClaim {
     pub value: K,
 }
 
+/// The boundaries that a prover holds, what they are, and roots and values as the verifier has them.
+pub type Opened<'s, 'b> = (
+    &'s mut Boundaries<'b>,
+    &'s [BoundaryValues],
+    &'s [((CommitmentName, Digest), K)],
+);
+
 /// Opens weights, activations and boundaries. The claim on activations that is absorbed is the verifier's, and so are the roots of
 /// boundaries.
 pub fn open(
     model: &ProverModel<'_>,
     hooks: &Hooks<'_>,
-    bands: BandClaim,
-    matmuls: &mut PrecomputedMatmuls,
+    (bands, matmuls): (BandClaim, &mut PrecomputedMatmuls),
     activations: Told<'_>,
     claim: &Claim<'_>,
-    (boundaries, boundary_values): (&mut Boundaries<'_>, &[BoundaryValues]),
-    claimed: &[((CommitmentName, Digest), K)],
+    ends: Opened<'_, '_>,
     transcript: &mut Transcript,
 ) -> OpeningProof {
     (hooks.band_values)(&bands.gamma, &mut matmuls.band_values);
@@ -124,7 +129,7 @@ pub fn open(
     let commitment = forged.commitment();
     let activations = ProverClaim {
         committed: &mut forged,
-        claim: Opened {
+        claim: OpeningClaim {
             commitment,
             columns: commitment.params.all(),
             point: claim.local,
@@ -134,7 +139,8 @@ pub fn open(
         values: &values,
     };
     let mut claims = vec![weights, activations];
-    let mut boundaries = boundaries.claims(boundary_values);
+    let (boundaries, values, claimed) = ends;
+    let mut boundaries = boundaries.claims(values);
     for own in &mut boundaries {
         let name = own.claim.commitment.name;
         let said = claimed.iter().find(|((own, _), _)| *own == name);
