@@ -1,10 +1,8 @@
 //! Commitments to boundaries between chunks (docs/protocol.md, section 15): how the values are cut in units, and what is claimed of them.
 
-use crate::chunk::Boundary;
 use crate::mle::eq_table;
 use crate::model::{log_ceil, MIN_ROWS_LOG, TILE};
 use crate::scalar::Scalar;
-use crate::wiring::suffix;
 
 /// A boundary of so many values or more is committed to, one of fewer is in clear. Two openings of a commitment are shorter than that.
 pub const COMMITTED_VALUES: usize = 1 << 17;
@@ -49,17 +47,15 @@ impl BoundaryUnits {
         rows * features
     }
 
-    /// The values of all units, one unit after the other. Values that the boundary lacks are zero.
-    pub fn values(&self, boundary: &Boundary) -> Vec<i16> {
+    /// The values of all units of a boundary, one unit after the other. Values that the boundary lacks are zero.
+    pub fn values(&self, boundary: &[i16]) -> Vec<i16> {
         let ([rows, features], row_length) = (self.blocks(), 1 << self.log_features());
         let mut values = Vec::with_capacity(self.count() << MIN_ROWS_LOG);
         for (block, feature) in (0..rows).flat_map(|row| (0..features).map(move |feature| (row, feature * row_length)))
         {
             for row in block << self.log_rows..(block + 1) << self.log_rows {
                 let start = row * self.hidden;
-                let own = boundary
-                    .0
-                    .get(start + feature..start + (feature + row_length).min(self.hidden));
+                let own = boundary.get(start + feature..start + (feature + row_length).min(self.hidden));
                 let own = own.filter(|_| row < self.rows).unwrap_or_default();
                 values.extend_from_slice(own);
                 values.resize(values.len() + row_length - own.len(), 0);
@@ -84,7 +80,11 @@ impl BoundaryUnits {
 
     /// Where every unit is evaluated: the last coordinates of both points.
     pub fn local_point<K: Scalar>(&self, token: &[K], feature: &[K]) -> Vec<K> {
-        [suffix(token, self.log_rows), suffix(feature, self.log_features())].concat()
+        let last = |point: &[K], log: u32| {
+            let before = point.len().saturating_sub(log as usize);
+            point.get(before..).unwrap_or_default().to_vec()
+        };
+        [last(token, self.log_rows), last(feature, self.log_features())].concat()
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
             let units = BoundaryUnits::of(rows, hidden).expect("many values");
             assert_eq!(units.log_rows, log_rows);
             let value = |i: usize| (i * i * 31 + i * 7) as i16;
-            let boundary = Boundary((0..rows * hidden).map(value).collect());
+            let boundary: Vec<i16> = (0..rows * hidden).map(value).collect();
             let values = units.values(&boundary);
             assert_eq!(values.len(), units.count() << MIN_ROWS_LOG);
             let (token, feature) = (point(log_ceil(rows, 0), 3), point(log_ceil(hidden, 6), 8));
@@ -137,7 +137,7 @@ mod tests {
             let terms = values.chunks(1 << MIN_ROWS_LOG).zip(coefficients);
             let got = terms.fold(K::zero(), |sum, (unit, k)| sum + k * of_unit(unit));
             let (tokens, features) = (eq_table(&token), eq_table(&feature));
-            let rows = boundary.0.chunks(hidden).zip(tokens);
+            let rows = boundary.chunks(hidden).zip(tokens);
             let expected = rows.fold(K::zero(), |sum, (row, w)| {
                 let row = row.iter().zip(&features);
                 sum + w * row.fold(K::zero(), |sum, (v, w)| sum + *w * base(i64::from(*v)))

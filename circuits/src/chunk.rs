@@ -160,12 +160,23 @@ pub enum PublicBoundary {
     Committed([u8; 32]),
 }
 
-/// The values, as a sequence; of a commitment an empty one, and then the root. No boundary is empty.
+/// A boundary for people, and for whoever looks for all values of a proof.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Readable {
+    Clear(Vec<i16>),
+    Committed { root: [u8; 32] },
+}
+
+/// In files the values, as a sequence; of a commitment an empty one, and then the root. No boundary is empty.
 impl Serialize for PublicBoundary {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Clear(Boundary(values)) => values.serialize(serializer),
-            Self::Committed(root) => (<[i16; 0]>::default().as_slice(), root).serialize(serializer),
+            Self::Committed(root) if serializer.is_human_readable() => {
+                Readable::Committed { root: *root }.serialize(serializer)
+            }
+            Self::Committed(root) => (Vec::<i16>::new(), root).serialize(serializer),
         }
     }
 }
@@ -192,6 +203,12 @@ impl<'de> Deserialize<'de> for PublicBoundary {
             }
         }
 
+        if deserializer.is_human_readable() {
+            return Ok(match Readable::deserialize(deserializer)? {
+                Readable::Clear(values) => Self::Clear(Boundary(values)),
+                Readable::Committed { root } => Self::Committed(root),
+            });
+        }
         deserializer.deserialize_tuple(2, Parts)
     }
 }

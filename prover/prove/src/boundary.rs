@@ -33,7 +33,7 @@ impl BoundaryCells {
     /// The units of a boundary of so many token rows; `None` if it is in clear.
     fn of(key: &ModelKey, rows: usize, boundary: &Boundary, alter: &dyn Fn(&mut Vec<i16>)) -> Option<Self> {
         let (units, params) = key.boundary(rows)?;
-        let mut values = units.values(boundary);
+        let mut values = units.values(&boundary.0);
         alter(&mut values);
         Some(Self {
             suite: key.header.hash_suite,

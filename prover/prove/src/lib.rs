@@ -559,7 +559,7 @@ impl<'a> UnitClaim<'a> {
     }
 }
 
-/// What a chunk has committed to itself: activations and boundaries, each with what is claimed of them.
+/// Activations and boundaries, each with what is claimed of them.
 type Held<'s, 'a, 'b> = (
     &'s UnitClaim<'s>,
     &'s mut Activations<'a>,

@@ -248,7 +248,7 @@ fn a_boundary_of_8_mb_costs_less_than_110_kb() {
     let units = BoundaryUnits::of(1024, 4096).expect("many values");
     let params = CommitmentParams::of_boundary(&units, &weights);
     assert_eq!((params.tiles, params.log_message, params.columns()), (1024, 18, 16));
-    let column = Column::of_integers(units.values(&boundary));
+    let column = Column::of_integers(units.values(&boundary.0));
     let cells: Vec<_> = column.cells().chunks(1 << MIN_ROWS_LOG).collect();
     let mut transcript = Transcript::new("size");
     let mut committed = CommittedUnits::commit(Suite::Blake2s, CommitmentName::Output, cells.clone(), params);

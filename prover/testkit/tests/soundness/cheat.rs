@@ -66,7 +66,7 @@ fn boundary_at(public: &Public<'_>, boundary: &Boundary) -> K {
     let units = BoundaryUnits::of(public.statement.rows(), public.shape.config.hidden).expect("many values");
     let feature = public.points.out(public.shape.padded.hidden);
     let local = eq_table(&units.local_point(&public.points.token, feature));
-    let values = units.values(boundary);
+    let values = units.values(&boundary.0);
     let units = units.coefficients(&public.points.token, feature).into_iter();
     let of_unit = |unit: &[i16]| {
         let terms = unit.iter().zip(&local);
