@@ -2,11 +2,14 @@
 //! stream that enters them to the one that leaves. The first chunk has the embedding, too, the last one norm, head and
 //! arg max; a whole model is a single chunk that is both.
 
+use std::fmt;
 use std::ops::Range;
 
-use serde::{Deserialize, Serialize};
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
+use crate::boundary::{BoundaryUnits, COMMITTED_VALUES};
 use crate::model::{Matmul, MatmulKind, ModelConfig, ModelParams, StreamShift, LAYER_KINDS};
 
 /// Skip exponent of the first state of every chunk, and its shift where there is no embedding: the state is what enters,
@@ -146,16 +149,113 @@ impl Chunk {
 }
 
 /// The residual stream between two chunks, `[token][feature]` in real dimensions.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boundary(pub Vec<i16>);
 
+/// A boundary as a proof has it: in clear, or as the root of a commitment to it ([`BoundaryUnits`]).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PublicBoundary {
+    /// The values.
+    Clear(Boundary),
+    /// The root of the commitment to the values.
+    Committed([u8; 32]),
+}
+
+/// A boundary for people, and for whoever looks for all values of a proof.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum Readable {
+    Clear(Vec<i16>),
+    Committed { root: [u8; 32] },
+}
+
+/// In files the values, as a sequence; of a commitment an empty one, and then the root. No boundary is empty.
+impl Serialize for PublicBoundary {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Clear(Boundary(values)) => values.serialize(serializer),
+            Self::Committed(root) if serializer.is_human_readable() => {
+                Readable::Committed { root: *root }.serialize(serializer)
+            }
+            Self::Committed(root) => (Vec::<i16>::new(), root).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for PublicBoundary {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parts;
+
+        impl<'de> Visitor<'de> for Parts {
+            type Value = PublicBoundary;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the values of a boundary, or none and a root")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<PublicBoundary, A::Error> {
+                let lacking = |part| A::Error::invalid_length(part, &self);
+                let values: Vec<i16> = parts.next_element()?.ok_or_else(|| lacking(0))?;
+                if !values.is_empty() {
+                    return Ok(PublicBoundary::Clear(Boundary(values)));
+                }
+                let root = parts.next_element()?.ok_or_else(|| lacking(1))?;
+                Ok(PublicBoundary::Committed(root))
+            }
+        }
+
+        if deserializer.is_human_readable() {
+            return Ok(match Readable::deserialize(deserializer)? {
+                Readable::Clear(values) => Self::Clear(Boundary(values)),
+                Readable::Committed { root } => Self::Committed(root),
+            });
+        }
+        deserializer.deserialize_tuple(2, Parts)
+    }
+}
+
+impl PublicBoundary {
+    /// Checks that the boundary is one of so many rows, in clear or committed to as their number says. `index` names it in the error.
+    pub fn check(&self, index: usize, rows: usize, hidden: usize) -> Result<(), BoundaryError> {
+        let committed = BoundaryUnits::of(rows, hidden).is_some();
+        match self {
+            Self::Clear(_) if committed => Err(BoundaryError::Clear { index }),
+            Self::Committed(_) if !committed => Err(BoundaryError::Committed { index }),
+            Self::Committed(_) => Ok(()),
+            Self::Clear(Boundary(values)) => {
+                let (got, expected) = (values.len(), rows.saturating_mul(hidden));
+                match got == expected {
+                    true => Ok(()),
+                    false => Err(BoundaryError::Length { index, got, expected }),
+                }
+            }
+        }
+    }
+}
+
 /// What enters and leaves a chunk.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ends<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct Ends<E> {
     /// `None` in the first chunk.
-    pub input: Option<&'a Boundary>,
+    pub input: Option<E>,
     /// `None` in the last chunk.
-    pub output: Option<&'a Boundary>,
+    pub output: Option<E>,
+}
+
+impl<E> Default for Ends<E> {
+    fn default() -> Self {
+        Self {
+            input: None,
+            output: None,
+        }
+    }
+}
+
+impl<E> Ends<E> {
+    /// What enters, and what leaves.
+    pub fn both(self) -> [Option<E>; 2] {
+        [self.input, self.output]
+    }
 }
 
 /// Boundaries that do not fit a model and its token rows.
@@ -170,27 +270,22 @@ pub enum BoundaryError {
     Ends { got: usize },
     #[error("boundary {index}: {got} values, expected {expected}")]
     Length { index: usize, got: usize, expected: usize },
+    #[error(
+        "boundary {index} is in clear, but has {COMMITTED_VALUES} values or more, so a proof has their commitment"
+    )]
+    Clear { index: usize },
+    #[error(
+        "boundary {index} is committed to, but has fewer than {COMMITTED_VALUES} values, so a proof has them in clear"
+    )]
+    Committed { index: usize },
 }
 
-/// What enters and leaves every chunk, if there is a boundary of `tokens` rows of `hidden` values between any two.
-pub fn ends(
-    boundaries: &[Boundary],
-    chunks: usize,
-    tokens: usize,
-    hidden: usize,
-) -> Result<Vec<Ends<'_>>, BoundaryError> {
+/// What enters and leaves every chunk, if there is a boundary between any two.
+pub fn ends<B>(boundaries: &[B], chunks: usize) -> Result<Vec<Ends<&B>>, BoundaryError> {
     if boundaries.len().checked_add(1) != Some(chunks) {
         return Err(BoundaryError::Number {
             got: boundaries.len(),
             chunks,
-        });
-    }
-    let expected = tokens.saturating_mul(hidden);
-    if let Some((index, boundary)) = boundaries.iter().enumerate().find(|(_, b)| b.0.len() != expected) {
-        return Err(BoundaryError::Length {
-            index,
-            got: boundary.0.len(),
-            expected,
         });
     }
     let of = |i: usize| Ends {

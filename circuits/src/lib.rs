@@ -25,6 +25,7 @@
 
 pub mod air;
 pub mod band;
+pub mod boundary;
 pub mod bounds;
 pub mod chunk;
 pub mod claims;

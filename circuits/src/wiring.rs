@@ -9,7 +9,7 @@ mod terms;
 use crate::scalar::{Scalar, Source, Word};
 use stwo::core::fields::qm31::SecureField;
 
-use crate::chunk::Ends;
+use crate::chunk::{Ends, PublicBoundary};
 use crate::claims::Weight;
 use crate::mle::eq_table;
 use crate::model::ModelParams;
@@ -36,7 +36,7 @@ pub struct Public<'a, K = SecureField> {
     /// What is proved.
     pub statement: &'a Statement,
     /// What enters and leaves the chunk.
-    pub ends: Ends<'a>,
+    pub ends: Ends<&'a PublicBoundary>,
     /// The values that the prover clipped, which a proof lists in clear.
     pub statistics: &'a Statistics,
     /// The random point.

@@ -17,15 +17,15 @@ mod worker;
 
 use std::path::{Path, PathBuf};
 
-use tessera_circuits::chunk::{ends, Boundary, Chunk, Ends};
+use tessera_circuits::chunk::{ends, Chunk, Ends, PublicBoundary};
 use tessera_verifier::context::Context;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, Verified};
 
-use self::files::{activation_bytes, activation_file, digest, write};
+use self::files::{activation_bytes, activation_digest, activation_file, write};
 use crate::model::Model;
 use tessera_model::generate::GenerateOptions;
-use tessera_prover::{boundaries, check_security, generate_statement, ProveError, ProvedChunk};
+use tessera_prover::{boundaries, check_security, generate_statement, public_boundary, ProveError, ProvedChunk};
 use tessera_support::files::{create_dir, remove_unfinished, FileError, Lock};
 use tessera_support::output::STDOUT;
 use tessera_support::progress::Progress;
@@ -128,7 +128,8 @@ impl WorkDir {
         for (i, activation) in activations.iter().enumerate() {
             let bytes = activation_bytes(activation);
             write(&dir.join(activation_file(i)), &bytes)?;
-            digests.push(digest(&[&bytes]));
+            let public = public_boundary(&model.key, statement.rows(), activation);
+            digests.push(activation_digest(&public, &bytes));
         }
         let job = Job {
             version: WORK_VERSION,
@@ -212,10 +213,10 @@ impl WorkDir {
         if let ChunkState::Done(record) = self.recorded(chunk)? {
             return Ok(*record);
         }
-        let config = &model.key.config;
-        let input = chunk.checked_sub(1).map(|i| self.activation(i, config)).transpose()?;
+        let key = &model.key;
+        let input = chunk.checked_sub(1).map(|i| self.activation(i, key)).transpose()?;
         let output = match chunk + 1 < self.chunks.len() {
-            true => Some(self.activation(chunk, config)?),
+            true => Some(self.activation(chunk, key)?),
             false => None,
         };
         let statement = self.job.statement();
@@ -247,21 +248,28 @@ impl WorkDir {
     /// Checks all activations and records that there are, and verifies the proof of every chunk that has a record.
     pub fn check(&self, model: &Model) -> Result<(), WorkError> {
         self.check_model(model)?;
-        let activations = self.activations(&model.key.config)?;
+        for i in 0..self.job.activations.len() {
+            self.activation(i, &model.key)?;
+        }
+        let boundaries = self.boundaries(&model.key)?;
         for chunk in 0..self.chunks.len() {
             if self.record_path(chunk).exists() {
-                self.checked_proof(model, chunk, &activations)?;
+                self.checked_proof(model, chunk, &boundaries)?;
             }
         }
         Ok(())
     }
 
     /// Reads and verifies the proof of a chunk.
-    fn checked_proof(&self, model: &Model, chunk: usize, activations: &[Boundary]) -> Result<ChunkProof, WorkError> {
+    fn checked_proof(
+        &self,
+        model: &Model,
+        chunk: usize,
+        boundaries: &[PublicBoundary],
+    ) -> Result<ChunkProof, WorkError> {
         let proof = self.proof(chunk)?;
-        let config = &model.key.config;
         let statement = self.job.statement();
-        let ends = ends(activations, self.chunks.len(), statement.rows(), config.hidden)?;
+        let ends = ends(boundaries, self.chunks.len())?;
         let claim = ChunkStatement {
             key: &model.key,
             model: &model.id,
@@ -285,7 +293,7 @@ impl WorkDir {
         if !open.is_empty() {
             return Err(WorkError::Incomplete { chunks: open });
         }
-        let boundaries = self.activations(&model.key.config)?;
+        let boundaries = self.boundaries(&model.key)?;
         let proofs = (0..self.chunks.len()).map(|chunk| self.checked_proof(model, chunk, &boundaries));
         let proof = Proof {
             model: model.id,

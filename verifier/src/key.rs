@@ -8,6 +8,7 @@
 //! of a key. Whoever shows a recipe or follows it reads it with the crate `tessera-recipe`, which refuses bytes that are no recipe.
 
 use serde::{Deserialize, Serialize};
+use tessera_circuits::boundary::BoundaryUnits;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelError, ModelParams};
 use tessera_circuits::shape::Shape;
@@ -40,7 +41,7 @@ pub struct KeyHeader {
     pub windows: u32,
     /// Number of committed tables of rotations.
     pub rotation_tables: u32,
-    /// Units of committed boundaries between chunks.
+    /// Units of committed boundaries between chunks, if a key ever fixes their number: today it follows from model and statement.
     pub boundary_units: u32,
 }
 
@@ -240,12 +241,32 @@ impl ModelKey {
         self.weights.columns_of(&tiles, log_band)
     }
 
-    /// What the opening of a chunk is about, in its order: the columns that hold its weights, and all columns of its activations.
+    /// What the opening of every chunk is about, in its order: the columns that hold its weights, and all columns of its activations.
+    /// Committed boundaries follow ([`Self::opened_boundaries`]).
     pub fn opened_all(&self, chunk: &Chunk, activations: &CommitmentParams) -> [(CommitmentName, OpenedColumns); 2] {
         [
             (CommitmentName::Weights, self.opened(chunk)),
             (CommitmentName::Activations, activations.all()),
         ]
+    }
+
+    /// How boundaries of so many token rows are committed to; `None` if they are in clear.
+    pub fn boundary(&self, rows: usize) -> Option<(BoundaryUnits, CommitmentParams)> {
+        let units = BoundaryUnits::of(rows, self.config.hidden)?;
+        Some((units, CommitmentParams::of_boundary(&units, &self.weights)))
+    }
+
+    /// What the opening of a chunk of so many token rows is about after that: all columns of the committed boundaries that it has.
+    pub fn opened_boundaries(&self, chunk: &Chunk, rows: usize) -> Vec<(CommitmentName, OpenedColumns)> {
+        let Some((_, params)) = self.boundary(rows) else {
+            return Vec::new();
+        };
+        let ends = [
+            (CommitmentName::Input, chunk.is_first()),
+            (CommitmentName::Output, chunk.is_last()),
+        ];
+        let ends = ends.into_iter().filter(|(_, none)| !none);
+        ends.map(|(name, _)| (name, params.all())).collect()
     }
 
     /// The row spaces of a chunk of a statement of these lengths.

@@ -33,7 +33,7 @@ pub const POINTS_WORK: Work = before("points work");
 pub const POINTS: &str = "points";
 /// The sumcheck of the matmuls.
 pub const MATMULS: &str = "matmuls";
-/// What it ends in.
+/// What it ends in, and what committed boundaries are at the random point.
 pub const OPERANDS: &str = "operands";
 /// The challenge of the claim on the weights.
 pub const FAMILIES: &str = "weight families";

@@ -194,7 +194,9 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     claim_terms(&shape, &forest, &mut terms);
     stark_terms(&shape.config.relations(), forest.is_weighted(), &mut terms);
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
-    terms.extend(opening::terms(&key.opened_all(chunk, &activations)));
+    let mut opened = key.opened_all(chunk, &activations).to_vec();
+    opened.extend(key.opened_boundaries(chunk, shape.rows));
+    terms.extend(opening::terms(&opened));
     Ledger { terms }
 }
 

@@ -11,6 +11,7 @@
 
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
+use tessera_circuits::boundary::BoundaryUnits;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::claims::PLACES;
 use tessera_circuits::shape::{LeafLimits, Shape};
@@ -40,6 +41,7 @@ pub fn most_bytes(key: &ModelKey) -> usize {
         false => config.context + config.hidden + 1,
     } as u128;
     let statement = DIGEST + 2 * LIST + 4 * ids;
+    // In clear; a committed one is shorter.
     let boundary = LIST + 2 * tokens * config.hidden as u128;
     let chunks = 2 * LIST + layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
     let payload = (Context::BYTES as u128)
@@ -57,10 +59,11 @@ fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let said = 4 + clips + DIGEST + 3 * NONCE + LIST + trees(cost);
     let matmuls = SECURE + rounds(whole.product_variables().into()) + LIST + 2 * SECURE * PLACES as u128;
     let linear = rounds(log_ceil(cost).into());
+    let boundary = BoundaryUnits::of(key.config.context, key.config.hidden).map(|units| units.count());
     // With as many lookups as that there are two balance groups.
     let weighted = cost >= u128::from(LeafLimits::OF_STATEMENTS.balance);
     let stark = SECURE + aggregator(&key.config.relations(), weighted);
-    said + matmuls + linear + opening::most_bytes(&key.weights, cost) + stark
+    said + matmuls + linear + opening::most_bytes(&key.weights, cost, boundary) + stark
 }
 
 /// The trees of so many lookups. All but the last are full, and so are groups but the last, of twelve trees or of more than half as many

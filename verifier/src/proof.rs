@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
-use tessera_circuits::chunk::Boundary;
+use tessera_circuits::chunk::PublicBoundary;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 
@@ -24,8 +24,8 @@ pub struct Proof {
     pub model: ModelId,
     /// What is proved.
     pub statement: Statement,
-    /// The residual stream between any two neighbouring chunks, in clear (section 15).
-    pub boundaries: Vec<Boundary>,
+    /// The residual stream between any two neighbouring chunks, in clear or committed to (section 15).
+    pub boundaries: Vec<PublicBoundary>,
     /// From the first layer on.
     pub chunks: Vec<ChunkProof>,
     /// The context that the proof is tied to, if any. A file with a context has another version, and the context comes first in it.
@@ -69,7 +69,8 @@ pub struct MatmulProof {
     pub claim: SecureField,
     /// The rounds.
     pub sumcheck: SumcheckProof,
-    /// Final evaluations of both factors of every product that the chunk has, in the order of products.
+    /// Final evaluations of both factors of every product that the chunk has, in the order of products. If boundaries are committed to, a
+    /// further pair says what enters and what leaves the chunk at the random point, zero where nothing does (section 15).
     pub operands: Vec<[SecureField; 2]>,
 }
 

@@ -1,8 +1,9 @@
 //! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove/src/lib.rs`.
 
+use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
-use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends};
+use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends, PublicBoundary};
 use tessera_circuits::claims::{batch, Heard, LinearClaim, Operands};
 use tessera_circuits::model::{LeadingRows, MIN_ROWS_LOG};
 use tessera_circuits::rounding::Powers;
@@ -23,7 +24,7 @@ use crate::labels::{
 use crate::ledger::security_bits;
 use crate::length::most_bytes;
 use crate::message::{NoWork, NotCanonical, Unread};
-use crate::opening::{self, Claim, Commitment, CommitmentParams, OpeningError};
+use crate::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
 use crate::policy::{parameter_words, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
@@ -62,6 +63,8 @@ pub enum VerifyError {
     Sumcheck(#[from] SumcheckError),
     #[error("operands of {got} products, expected {expected}")]
     Products { got: usize, expected: usize },
+    #[error("a value of a boundary is said that the chunk does not have")]
+    NoBoundary,
     #[error("the matmul sumcheck does not end in its operands")]
     Matmuls,
     #[error("the embedding's operand is not the one-hot matrix of the prompt and output")]
@@ -108,7 +111,7 @@ pub fn open_transcript(
     activations: &CommitmentParams,
     statement: &Statement,
     chunk: &Chunk,
-    ends: &Ends<'_>,
+    ends: &Ends<&PublicBoundary>,
     context: Option<&Context>,
 ) -> Transcript {
     let mut transcript = Transcript::of(key.header.hash_suite, PROTOCOL);
@@ -120,14 +123,28 @@ pub fn open_transcript(
     transcript.words("output", &statement.output);
     let layers = [chunk.start, chunk.end, chunk.of];
     transcript.words("chunk", &layers.map(|n| n as u32));
-    for (label, end) in [("chunk input", ends.input), ("chunk output", ends.output)] {
-        let values = end.map_or([].as_slice(), |boundary| &boundary.0);
+    for (label, end) in ["chunk input", "chunk output"].into_iter().zip(ends.both()) {
+        let values = match end {
+            Some(PublicBoundary::Committed(root)) => {
+                transcript.words("boundary", &boundary_words(key, statement));
+                transcript.bytes(label, root);
+                continue;
+            }
+            Some(PublicBoundary::Clear(boundary)) => boundary.0.as_slice(),
+            None => &[],
+        };
         transcript.words(label, &values.iter().map(|v| i32::from(*v) as u32).collect::<Vec<_>>());
     }
     let none = [0; Context::BYTES];
     let bytes: &[u8; Context::BYTES] = context.map_or(&none, Context::bytes);
     transcript.bytes("context", bytes);
     transcript
+}
+
+/// What was committed to for a boundary: number of units, and log2 of the length of messages.
+fn boundary_words(key: &ModelKey, statement: &Statement) -> [u32; 2] {
+    let params = key.boundary(statement.rows()).map(|(_, params)| params);
+    params.map_or([0; 2], |params| [params.tiles as u32, params.log_message])
 }
 
 /// Numbers of words of prompt and output, and of leading rows.
@@ -183,7 +200,10 @@ fn verify_with_checked(key: &ModelKey, proof: &Proof) -> Result<Verified, Verify
     let (config, statement) = (&key.config, &proof.statement);
     statement.check(config)?;
     let chunks = Chunk::partition(proof.chunks.iter().map(|c| c.layers as usize), config.layers)?;
-    let ends = ends(&proof.boundaries, chunks.len(), statement.rows(), config.hidden)?;
+    let ends = ends(&proof.boundaries, chunks.len())?;
+    for (index, boundary) in proof.boundaries.iter().enumerate() {
+        boundary.check(index, statement.rows(), config.hidden)?;
+    }
     let security_bits = security_bits(key, &chunks, statement.lengths());
     if security_bits < MIN_BITS {
         return Err(VerifyError::Security {
@@ -225,15 +245,15 @@ pub struct ChunkStatement<'a> {
     /// The chunk.
     pub chunk: &'a Chunk,
     /// As [`ends`] gives them.
-    pub ends: Ends<'a>,
+    pub ends: Ends<&'a PublicBoundary>,
     /// The context of the proof.
     pub context: Option<Context>,
 }
 
 impl ChunkStatement<'_> {
-    /// A boundary wherever the chunk does not begin or end the model, of the right length.
+    /// A boundary wherever the chunk does not begin or end the model, of the right kind and length.
     fn check_ends(&self) -> Result<(), BoundaryError> {
-        let tokens = self.statement.rows();
+        let rows = self.statement.rows();
         let ends = [
             (self.ends.input, self.chunk.is_first()),
             (self.ends.output, self.chunk.is_last()),
@@ -243,9 +263,8 @@ impl ChunkStatement<'_> {
                 let got = ends.iter().filter(|(boundary, _)| boundary.is_some()).count();
                 return Err(BoundaryError::Ends { got });
             }
-            let (got, expected) = (boundary.map(|b| b.0.len()), tokens * self.key.config.hidden);
-            if let Some(got) = got.filter(|got| *got != expected) {
-                return Err(BoundaryError::Length { index, got, expected });
+            if let Some(boundary) = boundary {
+                boundary.check(index, rows, self.key.config.hidden)?;
             }
         }
         Ok(())
@@ -275,11 +294,64 @@ pub struct Conversation {
     pub families: Vec<(Product, SecureField)>,
     /// The value of the claim on the activations.
     pub end: SecureField,
+    /// The claims on the committed boundaries that the chunk has.
+    pub boundaries: Vec<BoundaryClaim>,
+}
+
+/// What a committed boundary is claimed to be at the random point, as an opening takes it.
+#[derive(Debug)]
+pub struct BoundaryClaim {
+    /// The commitment.
+    pub commitment: Commitment,
+    /// The coefficient of every unit.
+    pub units: Vec<SecureField>,
+    /// The point of a unit.
+    pub point: Vec<SecureField>,
+    /// The value.
+    pub value: SecureField,
+}
+
+impl BoundaryClaim {
+    /// The claims about the committed boundaries of a chunk, input first.
+    pub fn of(key: &ModelKey, public: &Public<'_>, values: &[Option<SecureField>; 2]) -> Vec<Self> {
+        let Some((units, params)) = key.boundary(public.statement.rows()) else {
+            return Vec::new();
+        };
+        let token = &public.points.token;
+        let feature = public.points.out(public.shape.padded.hidden);
+        let ends = public.ends.both().into_iter().zip(values);
+        let claim = |(end, value): (Option<&PublicBoundary>, &Option<SecureField>), name| match (end, value) {
+            (Some(PublicBoundary::Committed(root)), Some(value)) => Some(Self {
+                commitment: Commitment {
+                    name,
+                    params,
+                    root: *root,
+                },
+                units: units.coefficients(token, feature),
+                point: units.local_point(token, feature),
+                value: *value,
+            }),
+            _ => None,
+        };
+        let names = [CommitmentName::Input, CommitmentName::Output];
+        ends.zip(names).filter_map(|(end, name)| claim(end, name)).collect()
+    }
+
+    /// The claim, to be opened.
+    pub fn claim(&self) -> Claim<'_> {
+        Claim {
+            commitment: self.commitment,
+            columns: self.commitment.params.all(),
+            point: &self.point,
+            gamma: &self.units,
+            value: self.value,
+        }
+    }
 }
 
 impl Conversation {
-    /// The claims that the opening of a chunk proves: on the weights, then on the activations.
-    pub fn claims(&self, key: &ModelKey, chunk: &Chunk) -> [Claim<'_>; 2] {
+    /// The claims that the opening of a chunk proves: on the weights, on the activations, then on boundaries.
+    pub fn claims(&self, key: &ModelKey, chunk: &Chunk) -> Vec<Claim<'_>> {
         let [(_, columns), (name, units)] = key.opened_all(chunk, &self.activations);
         let weights = Claim {
             commitment: key.commitment(),
@@ -299,7 +371,8 @@ impl Conversation {
             gamma: &self.outputs.units,
             value: self.end,
         };
-        [weights, activations]
+        let boundaries = self.boundaries.iter().map(BoundaryClaim::claim);
+        [weights, activations].into_iter().chain(boundaries).collect()
     }
 }
 
@@ -378,6 +451,7 @@ fn conversation(
         accumulators: matmuls.claim,
         operands: matmuls.operands,
         denominators: leaves.iter().map(|leaf| leaf.denominator).collect(),
+        boundaries: matmuls.boundaries,
     };
     let value = batch.total(&heard).ok_or(VerifyError::Products {
         got: heard.operands.values().len(),
@@ -390,6 +464,7 @@ fn conversation(
 
     let columns = key.opened(claim.chunk);
     let families = families_of(&shape, family);
+    let boundaries = BoundaryClaim::of(key, &public, &heard.boundaries);
     Ok(Conversation {
         outputs: Outputs {
             embedding: matmuls.embedding,
@@ -415,6 +490,7 @@ fn conversation(
         relations,
         weighted: forest.is_weighted(),
         lookups: forest.balance(&sums, weight),
+        boundaries,
         families,
         end: end.value,
     })
@@ -481,6 +557,8 @@ struct Matmuls {
     /// End point of the sumcheck.
     point: Vec<SecureField>,
     operands: Operands,
+    /// What committed boundaries are at the random point.
+    boundaries: [Option<SecureField>; 2],
     /// The operand of the embedding, which is public.
     embedding: SecureField,
 }
@@ -494,10 +572,15 @@ fn verify_matmuls(
     let variables = public.shape.product_variables() as usize;
     let (claim, rounds) = (proof.part(|p| &p.claim), proof.part(|p| &p.sumcheck));
     let (claim, end) = sumcheck::verify_said(MATMULS, claim, variables, rounds, transcript)?;
-    let expected = public.shape.existing().count();
+    let ends = public.ends.both();
+    let committed = ends.map(|end| matches!(end, Some(PublicBoundary::Committed(_))));
+    let further = usize::from(committed.contains(&true));
+    let expected = public.shape.existing().count() + further;
     let said = proof.part(|p| &p.operands);
     let said = said.exactly(expected, |got| VerifyError::Products { got, expected })?;
-    let operands = Operands::of(public.shape, transcript.receive(OPERANDS, said)?);
+    let said = transcript.receive(OPERANDS, said)?;
+    let operands = Operands::of(public.shape, said);
+    let boundaries = boundaries_of(committed, said.last().copied().filter(|_| further > 0))?;
     if sum_of_products(public.shape, &operands) != end.value {
         return Err(VerifyError::Matmuls);
     }
@@ -510,8 +593,23 @@ fn verify_matmuls(
         claim,
         point: end.point,
         operands,
+        boundaries,
         embedding,
     })
+}
+
+/// What the prover says of both ends of a chunk. Of one that is not committed to it says zero, which means nothing.
+fn boundaries_of(
+    committed: [bool; 2],
+    said: Option<[SecureField; 2]>,
+) -> Result<[Option<SecureField>; 2], VerifyError> {
+    let [input, output] = said.unwrap_or_default();
+    let [enters, leaves] = committed;
+    let ends = [(enters, input), (leaves, output)];
+    match ends.iter().all(|(committed, value)| *committed || value.is_zero()) {
+        true => Ok(ends.map(|(committed, value)| committed.then_some(value))),
+        false => Err(VerifyError::NoBoundary),
+    }
 }
 
 /// What the batch of the matmuls is at its end: products of what is received.

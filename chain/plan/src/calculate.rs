@@ -41,6 +41,7 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
             accumulators,
             operands,
             denominators,
+            boundaries: Default::default(),
         },
         family: next(),
         chi: next(),

@@ -15,6 +15,8 @@ pub enum Said {
     Operand(Product, usize),
     /// The denominators of a tree of lookups at its last point (section 8.5).
     Denominator(usize),
+    /// What enters a chunk, 0, or leaves it, 1, at the random point, where it is committed to (section 15).
+    Boundary(usize),
 }
 
 /// All values that claims name.
@@ -26,6 +28,8 @@ pub struct Heard<V = SecureField> {
     pub operands: Operands<V>,
     /// See [`Said::Denominator`]: one of every tree.
     pub denominators: Vec<V>,
+    /// See [`Said::Boundary`]; `None` where there is no boundary, or one in clear.
+    pub boundaries: [Option<V>; 2],
 }
 
 impl<V: Clone> Heard<V> {
@@ -35,6 +39,7 @@ impl<V: Clone> Heard<V> {
             Said::Accumulators => Some(self.accumulators.clone()),
             Said::Operand(product, side) => self.operands.get(product)?.get(side).cloned(),
             Said::Denominator(tree) => self.denominators.get(tree).cloned(),
+            Said::Boundary(end) => self.boundaries.get(end)?.clone(),
         }
     }
 }

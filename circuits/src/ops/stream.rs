@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use crate::air::gadgets::{int16, Remainder};
 use crate::air::{base, Air};
-use crate::chunk::{Boundary, INPUT_SHIFT};
-use crate::claims::{Factor, Group, Lazy, LinearClaim, Residual, Values, Weight};
+use crate::chunk::{Boundary, PublicBoundary, INPUT_SHIFT};
+use crate::claims::{Factor, Group, Lazy, LinearClaim, Residual, Said, Values, Weight};
 use crate::mle::{eq_table, index_eq};
 use crate::model::{
     log_ceil, ChannelShift, LimbSet, Limbs, Maker, MatmulKind, MatrixId, ModelParams, RowClass, Writer,
@@ -228,7 +228,10 @@ impl<K: Scalar> Operator<K> for Stream {
     }
 
     fn across(&self, public: &Public<'_, K>) -> Vec<LinearClaim<K>> {
-        public.last_state().into_iter().collect()
+        [public.first_state(), public.last_state()]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 
@@ -267,7 +270,11 @@ impl<K: Scalar> Public<'_, K> {
         let (points, part) = (self.points, Part::STREAM);
         let at = points.out(self.shape.padded.hidden);
         let weights = eq_table(at).into();
-        let weight = |n: usize| points.maker_weight(self.params.maker(n));
+        // What says that state 0 is the input says it of a committed one without a rounding.
+        let weight = |n: usize| match (n, self.ends.input) {
+            (0, Some(PublicBoundary::Committed(_))) => K::zero(),
+            _ => points.maker_weight(self.params.maker(n)),
+        };
         let on = |states: Vec<(usize, K)>| Weight::Sparse(self.lead(part), states);
         let hidden = self.shape.config.hidden;
         let (mut plain, mut powered, mut residual) = (Vec::new(), Vec::new(), Vec::new());
@@ -275,7 +282,9 @@ impl<K: Scalar> Public<'_, K> {
         let all: Vec<K> = (0..self.shape.states()).map(weight).collect();
         plain.push(vec![padded(all, self.lead(part)), self.rows(), eq(at)]);
         // What enters the chunk, if something does, is multiplied by 2^1 in all rows and channels.
-        claims.accumulators.value += weight(0) * felt::<K>(2) * self.boundary_eval(self.ends.input);
+        if let Some(PublicBoundary::Clear(input)) = self.ends.input {
+            claims.accumulators.value += weight(0) * felt::<K>(2) * self.boundary_eval(input);
+        }
         for (class, rows) in self.classes() {
             let states = 0..self.shape.states();
             let updates = states.filter_map(|n| Some((Update::of(self.params, n, class)?, (n, weight(n)))));
@@ -365,12 +374,10 @@ impl<K: Scalar> Public<'_, K> {
         scaled(weights, (0..weights.len()).map(exponent).collect(), factor)
     }
 
-    /// MLE of a boundary at the point of tokens and features; nothing is zero.
-    fn boundary_eval(&self, boundary: Option<&Boundary>) -> K {
+    /// MLE of a boundary at the point of tokens and features.
+    fn boundary_eval(&self, boundary: &Boundary) -> K {
         let features = eq_table(self.points.out(self.shape.padded.hidden));
-        let rows = boundary
-            .map_or([].as_slice(), |b| &b.0)
-            .chunks(self.shape.config.hidden.max(1));
+        let rows = boundary.0.chunks(self.shape.config.hidden.max(1));
         let row = |row: &[i16]| {
             let values = row.iter().zip(&features);
             values.fold(K::zero(), |sum, (v, w)| sum + *w * base(i64::from(*v)))
@@ -382,20 +389,39 @@ impl<K: Scalar> Public<'_, K> {
 
     /// Section 16.1: what leaves the chunk, or the vector of an encoder.
     fn last_state(&self) -> Option<LinearClaim<K>> {
-        let (points, n_states) = (self.points, self.shape.states());
-        let lead = self.lead(Part::STREAM);
-        let at = points.out(self.shape.padded.hidden);
-        let group = |first: Weight<K>, last: Weight<K>, columns: Vec<(usize, K)>| {
-            Group::new(Part::STREAM, vec![first, self.rows(), last], columns)
-        };
-        let mut last = vec![K::zero(); n_states];
-        last.iter_mut().next_back().into_iter().for_each(|w| *w = K::one());
+        let last = self.shape.states().saturating_sub(1);
         if self.shape.chunk.is_last() {
-            return self.vector(padded(last, lead));
+            return self.vector(self.one_state(last));
         }
+        let claim = self.is_state("what leaves the chunk", last);
+        Some(match self.ends.output {
+            Some(PublicBoundary::Clear(output)) => claim.of_value(self.boundary_eval(output)),
+            Some(PublicBoundary::Committed(_)) => claim.and(Said::Boundary(1)),
+            // A verifier has refused that.
+            None => claim,
+        })
+    }
+
+    /// Section 16.1: what enters the chunk, if it is committed to.
+    fn first_state(&self) -> Option<LinearClaim<K>> {
+        let committed = matches!(self.ends.input, Some(PublicBoundary::Committed(_)));
+        let claim = || self.is_state("what enters the chunk", 0).and(Said::Boundary(0));
+        committed.then(claim)
+    }
+
+    /// A state on the axis of states.
+    fn one_state(&self, state: usize) -> Weight<K> {
+        let mut states = vec![K::zero(); self.shape.states()];
+        states.get_mut(state).into_iter().for_each(|w| *w = K::one());
+        padded(states, self.lead(Part::STREAM))
+    }
+
+    /// The claim about a state at the point of tokens and features, still without its value.
+    fn is_state(&self, name: &'static str, state: usize) -> LinearClaim<K> {
+        let at = self.points.out(self.shape.padded.hidden);
+        let weights = vec![self.one_state(state), self.rows(), eq(at)];
         let columns = vec![(X_HI, felt(256)), (X_LO, K::one())];
-        let groups = vec![group(padded(last, lead), eq(at), columns)];
-        Some(LinearClaim::of("what leaves the chunk", groups).of_value(self.boundary_eval(self.ends.output)))
+        LinearClaim::of(name, vec![Group::new(Part::STREAM, weights, columns)])
     }
 
     /// Section 16.10: the vector of an encoder is the sum of rows of the last normed state.

@@ -72,6 +72,14 @@ impl Column {
         bounds.sign().map(|sign| Self::Small { cells, sign })
     }
 
+    /// Of integers of sixteen bits with a sign.
+    pub fn of_integers(integers: Vec<i16>) -> Self {
+        Self::Small {
+            cells: integers.into_iter().map(i16::cast_unsigned).collect(),
+            sign: SIGN,
+        }
+    }
+
     /// The cells, to be read.
     pub fn cells(&self) -> Cells<'_> {
         match self {

@@ -4,6 +4,7 @@
 
 pub mod activations;
 pub mod bind;
+pub mod boundary;
 pub mod check;
 pub mod claims;
 pub mod column;
@@ -51,7 +52,10 @@ use tessera_verifier::verify::{
 
 pub use self::error::ProveError;
 
+pub use self::boundary::public_boundary;
+
 use self::activations::Activations;
+use self::boundary::{Boundaries, BoundaryValues};
 use self::column::Column;
 use self::device::{Bands, Device, DeviceError};
 use self::matmul::PrecomputedMatmuls;
@@ -206,19 +210,21 @@ pub fn prove_chunk(
     model: &ProverModel<'_>,
     statement: &Statement,
     chunk: &Chunk,
-    ends: Ends<'_>,
+    ends: Ends<&Boundary>,
     context: Option<Context>,
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
-    let claim = ChunkStatement {
-        key: model.key,
-        model: &model.id,
-        statement,
-        chunk,
-        ends,
-        context,
-    };
-    prove_chunk_with(model, &claim, LeafLimits::OF_STATEMENTS, progress)
+    Boundaries::with(model.key, statement.rows(), ends, |boundaries, ends| {
+        let claim = ChunkStatement {
+            key: model.key,
+            model: &model.id,
+            statement,
+            chunk,
+            ends,
+            context,
+        };
+        prove_chunk_with(model, &claim, boundaries, LeafLimits::OF_STATEMENTS, progress)
+    })
 }
 
 /// Proves as [`prove_chunk`] does, under other limits. Tests lower the limits because nobody can prove a statement of `2^30` lookups in a
@@ -227,11 +233,12 @@ pub fn prove_chunk(
 pub fn prove_chunk_with(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
+    boundaries: Boundaries<'_>,
     limits: LeafLimits,
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
     let mut watch = Stopwatch::new(progress);
-    let (proof, saturated) = checked(model, claim, limits, None, &mut watch)?;
+    let (proof, saturated) = checked(model, claim, boundaries, limits, None, &mut watch)?;
     progress.done();
     Ok(ProvedChunk {
         proof,
@@ -276,7 +283,14 @@ fn whole(
         ends: Ends::default(),
         context,
     };
-    let (chunk, saturated) = checked(model, &claim, LeafLimits::OF_STATEMENTS, recorded, &mut watch)?;
+    let (chunk, saturated) = checked(
+        model,
+        &claim,
+        Boundaries::default(),
+        LeafLimits::OF_STATEMENTS,
+        recorded,
+        &mut watch,
+    )?;
     let proof = Proof {
         model: model.id,
         statement,
@@ -300,13 +314,14 @@ fn whole(
 fn checked(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
+    boundaries: Boundaries<'_>,
     limits: LeafLimits,
     recorded: Option<ForwardState<'_>>,
     watch: &mut Stopwatch<'_>,
 ) -> Result<(ChunkProof, Saturations), ProveError> {
-    let mut run = Run::of(model, claim, recorded, watch)?;
+    let mut run = Run::of(model, claim, boundaries.input, recorded, watch)?;
     run.shape = run.shape.with_leaf_limits(limits);
-    let (proof, saturated) = unchecked(model, claim, run, watch)?;
+    let (proof, saturated) = unchecked(model, claim, boundaries, run, watch)?;
     watch
         .phase("check", || verify_chunk_with(claim, limits, &proof))
         .map_err(ProveError::Check)?;
@@ -327,10 +342,11 @@ impl Run {
     fn of(
         model: &ProverModel<'_>,
         claim: &ChunkStatement<'_>,
+        input: Option<&Boundary>,
         recorded: Option<ForwardState<'_>>,
         watch: &mut Stopwatch<'_>,
     ) -> Result<Self, ProveError> {
-        let (key, statement, chunk, input) = (claim.key, claim.statement, claim.chunk, claim.ends.input);
+        let (key, statement, chunk) = (claim.key, claim.statement, claim.chunk);
         let shape = key.shape(chunk, statement.lengths());
         let params = chunk.params(&key.params);
         let mut witness = Witness::default();
@@ -384,6 +400,7 @@ impl Run {
 fn unchecked(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
+    mut boundaries: Boundaries<'_>,
     run: Run,
     watch: &mut Stopwatch<'_>,
 ) -> Result<(ChunkProof, Saturations), ProveError> {
@@ -433,8 +450,9 @@ fn unchecked(
         points: &points,
     };
     let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
+    let (said, boundary_values) = boundaries.said(key, &public);
     let (matmuls, bands) = watch.phase("matmuls", || {
-        matmul::prove(&public, device, columns, weights, &opened, &mut transcript)
+        matmul::prove(&public, device, columns, weights, &opened, said, &mut transcript)
     })?;
     watch.read("matmuls", matmuls.traffic);
     let families = weight_families(shape, &mut transcript);
@@ -447,6 +465,7 @@ fn unchecked(
             accumulators: matmuls.proof.claim,
             operands: matmuls.operands.clone(),
             denominators: lookups.claims.iter().map(|leaf| leaf.denominator).collect(),
+            boundaries: said.map_or([None; 2], |said| said.map(Some)),
         };
         // Products and trees are those of the chunk, so none is without a value.
         let value = batch.total(&heard).unwrap_or_default();
@@ -463,7 +482,7 @@ fn unchecked(
             opened,
             &families,
             (&matmuls, bands),
-            (&units, &mut activations),
+            (&units, &mut activations, &boundary_values, &mut boundaries),
             &mut transcript,
         )
     })?;
@@ -540,14 +559,23 @@ impl<'a> UnitClaim<'a> {
     }
 }
 
-/// Opens the weights that the matmuls have read, in memory that these leave, and the activations where the linear claims end.
+/// Activations and boundaries, each with what is claimed of them.
+type Held<'s, 'a, 'b> = (
+    &'s UnitClaim<'s>,
+    &'s mut Activations<'a>,
+    &'s [BoundaryValues],
+    &'s mut Boundaries<'b>,
+);
+
+/// Opens the weights that the matmuls have read, in memory that these leave, the activations where the linear claims end, and committed
+/// boundaries at the random point.
 fn open(
     model: &ProverModel<'_>,
     public: &Public<'_>,
     columns: OpenedColumns,
     families: &[(Product, SecureField)],
     (matmuls, bands): (&PrecomputedMatmuls, Box<dyn Bands + '_>),
-    (units, activations): (&UnitClaim<'_>, &mut Activations<'_>),
+    (units, activations, values, boundaries): Held<'_, '_, '_>,
     transcript: &mut Transcript,
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let log_band = columns.log_band();
@@ -555,6 +583,9 @@ fn open(
     let point = public.local_point(&matmuls.point, log_band);
     let mut committed = bands.into_committed(&model.quantised.weights, model.codeword)?;
     let weights = ProverClaim::new(&mut *committed, columns, &point, &gamma, &matmuls.band_values);
-    let proof = opening::open(&mut [weights, units.claim(activations)], transcript)?;
+    let mut claims = vec![weights, units.claim(activations)];
+    claims.extend(boundaries.claims(values));
+    let proof = opening::open(&mut claims, transcript)?;
+    drop(claims);
     Ok((proof, committed.traffic()))
 }

@@ -32,14 +32,15 @@ pub struct PrecomputedMatmuls {
     pub traffic: Traffic,
 }
 
-/// Proves all matmuls of a chunk, whose tiles are among those of `opened`. Also returns the sums of their bands, whose memory the opening
-/// can take over.
+/// Proves all matmuls of a chunk, whose tiles are among those of `opened`, and says what its committed boundaries are at the random point,
+/// if it has any. Also returns the sums of the bands, whose memory the opening can take over.
 pub fn prove<'a>(
     public: &Public<'_>,
     device: &'a dyn Device,
     columns: &dyn Columns,
     tiles: &dyn TileSource,
     opened: &OpenedColumns,
+    boundaries: Option<[K; 2]>,
     transcript: &mut Transcript,
 ) -> Result<(PrecomputedMatmuls, Box<dyn Bands + 'a>), DeviceError> {
     let tiles = TileRange::new(tiles, opened.tiles());
@@ -64,7 +65,7 @@ pub fn prove<'a>(
     );
     let (claim, proved) = sumcheck::prove_sum(device, MATMULS, instances, transcript)?;
     let finals = proved.finals.iter().map(|finals| finals[0]);
-    let finals: Vec<_> = finals.map(|(a, b)| [a, b]).collect();
+    let finals: Vec<_> = finals.map(|(a, b)| [a, b]).chain(boundaries).collect();
     transcript.send(OPERANDS, finals.as_slice());
     let operands = Operands::of(public.shape, &finals);
     let band_values = bands.values(suffix(&proved.point, TILE_LOG))?;

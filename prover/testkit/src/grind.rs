@@ -20,7 +20,7 @@ pub fn reworked(key: &ModelKey, mut proof: Proof) -> Proof {
     let chunks = Chunk::partition(layers, config.layers).ok();
     let ends = chunks
         .as_ref()
-        .and_then(|chunks| ends(&proof.boundaries, chunks.len(), statement.rows(), config.hidden).ok());
+        .and_then(|chunks| ends(&proof.boundaries, chunks.len()).ok());
     let (Ok(()), Some(chunks), Some(ends)) = (statement.check(config), chunks, ends) else {
         return proof;
     };

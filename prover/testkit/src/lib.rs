@@ -6,8 +6,9 @@ mod grind;
 use std::time::Duration;
 
 use tessera_circuits::air::lookups::Relation;
-use tessera_circuits::chunk::{ends, Chunk};
+use tessera_circuits::chunk::{ends, Boundary, Chunk, PublicBoundary};
 use tessera_circuits::shape::{Product, Shape};
+use tessera_circuits::statement::Statement;
 use tessera_model::generate::GenerateOptions;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
@@ -15,7 +16,7 @@ use tessera_prover::device::Device;
 use tessera_prover::opening::{commit, params_for, Codeword, Split};
 use tessera_prover::stark::tables_root;
 use tessera_prover::vectors::Vectors;
-use tessera_prover::{boundaries, generate_statement, prove_chunk, ProverModel};
+use tessera_prover::{boundaries, generate_statement, prove_chunk, public_boundary, ProverModel};
 use tessera_recipe::Recipe;
 use tessera_support::progress::Silent;
 use tessera_verifier::context::Context;
@@ -80,6 +81,14 @@ pub struct TestModel {
     pub device: &'static dyn Device,
 }
 
+/// The values of a boundary that is in clear.
+pub fn clear(boundary: &mut PublicBoundary) -> &mut Vec<i16> {
+    match boundary {
+        PublicBoundary::Clear(Boundary(values)) => values,
+        PublicBoundary::Committed(_) => panic!("the boundary is committed to"),
+    }
+}
+
 impl TestModel {
     /// Commits a model.
     pub fn new(quantised: QuantisedModel) -> Self {
@@ -130,6 +139,13 @@ impl TestModel {
         }
     }
 
+    /// Boundaries as a proof of the statement has them.
+    pub fn public(&self, statement: &Statement, boundaries: &[Boundary]) -> Vec<PublicBoundary> {
+        let rows = statement.rows();
+        let public = |boundary| public_boundary(&self.key, rows, boundary);
+        boundaries.iter().map(public).collect()
+    }
+
     /// An honest proof in chunks of these numbers of layers.
     pub fn prove_chunks(&self, prompt: &[u32], tokens: usize, layers: &[usize]) -> Proof {
         self.prove_chunks_in(None, prompt, tokens, layers)
@@ -143,7 +159,7 @@ impl TestModel {
         let partition = layers.iter().copied();
         let chunks = Chunk::partition(partition, self.key.config.layers).expect("chunks of all layers");
         let boundaries = boundaries(&prover, &statement, &chunks, &Silent).expect("a forward pass");
-        let ends = ends(&boundaries, chunks.len(), statement.rows(), self.key.config.hidden).expect("boundaries");
+        let ends = ends(&boundaries, chunks.len()).expect("boundaries");
         let proofs = chunks.iter().zip(ends).map(|(chunk, ends)| {
             let proved = prove_chunk(&prover, &statement, chunk, ends, context, &Silent);
             proved.expect("an honest proof").proof
@@ -151,8 +167,8 @@ impl TestModel {
         Proof {
             model: prover.id,
             chunks: proofs.collect(),
+            boundaries: self.public(&statement, &boundaries),
             statement,
-            boundaries,
             context,
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::OnceLock;
 
-use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, ChunkError, Ends};
+use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, ChunkError, Ends, PublicBoundary};
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::statement::Statement;
@@ -11,7 +11,7 @@ use tessera_model::forward::{ForwardState, Input, Witness};
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::{prove, prove_chunk};
 use tessera_support::progress::Silent;
-use tessera_testkit::{banded_config, odd_config, random_ids, random_model, reworked, TestModel};
+use tessera_testkit::{banded_config, clear, odd_config, random_ids, random_model, reworked, TestModel};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify, verify_bytes, verify_chunk, ChunkStatement, VerifyError};
@@ -48,7 +48,7 @@ fn refusals(proof: &Proof) -> Vec<(usize, VerifyError)> {
     let (key, statement) = (&model().key, &proof.statement);
     let layers = proof.chunks.iter().map(|c| c.layers as usize);
     let chunks = Chunk::partition(layers, key.config.layers).expect("a partition");
-    let ends = ends(&proof.boundaries, chunks.len(), statement.rows(), key.config.hidden).expect("boundaries");
+    let ends = ends(&proof.boundaries, chunks.len()).expect("boundaries");
     let id = key.id().expect("the key encodes");
     let mut refusals = Vec::new();
     for (i, ((chunk, ends), own)) in chunks.iter().zip(ends).zip(&proof.chunks).enumerate() {
@@ -75,6 +75,11 @@ fn assert_refused_by(chunks: &[usize], what: &str, alter: impl FnOnce(&mut Proof
     let expected = |(_, error): &(usize, VerifyError)| matches!(error, VerifyError::Gkr(_));
     assert!(refusals.iter().all(expected), "{what}: {refusals:?}");
     assert!(refusals.iter().map(|(i, _)| i).eq(chunks), "{what}: {refusals:?}");
+}
+
+/// The values of a boundary in clear.
+fn values(boundary: &PublicBoundary) -> Vec<i16> {
+    clear(&mut boundary.clone()).clone()
 }
 
 /// The verifier's answer to an altered honest proof.
@@ -104,16 +109,11 @@ fn a_chunk_alone_is_refused_without_its_boundaries() {
     let (key, proof) = (&model().key, honest());
     let id = key.id().expect("the key encodes");
     let chunks = Chunk::partition(LAYERS, 7).expect("a partition");
-    let all = ends(
-        &proof.boundaries,
-        chunks.len(),
-        proof.statement.rows(),
-        key.config.hidden,
-    )
-    .expect("boundaries");
-    let short = Boundary(proof.boundaries[0].0[1..].to_vec());
+    let all = ends(&proof.boundaries, chunks.len()).expect("boundaries");
+    let mut short = proof.boundaries[0].clone();
+    clear(&mut short).pop();
     for (i, (chunk, own)) in chunks.iter().zip(all).enumerate() {
-        let refusal = |ends: Ends<'_>| {
+        let refusal = |ends: Ends<&PublicBoundary>| {
             let claim = ChunkStatement {
                 key,
                 model: &id,
@@ -126,7 +126,7 @@ fn a_chunk_alone_is_refused_without_its_boundaries() {
         };
         assert!(refusal(own).is_none());
         // What is there is taken away, what is not there is given, and what is there is cut.
-        let other = |end: Option<&Boundary>| end.is_none().then_some(&proof.boundaries[0]);
+        let other = |end: Option<&PublicBoundary>| end.is_none().then_some(&proof.boundaries[0]);
         let input = Ends {
             input: other(own.input),
             ..own
@@ -229,16 +229,16 @@ fn neighbours_share_a_column() {
 
 #[test]
 fn both_neighbours_hold_a_boundary() {
-    let last = honest().boundaries[0].0.len() - 1;
+    let last = values(&honest().boundaries[0]).len() - 1;
     for boundary in 0..LAYERS.len() - 1 {
         // The last value is one of the last token row.
         for at in [0, 7, last] {
             assert_refused_by(&[boundary, boundary + 1], "a value", |p| {
-                p.boundaries[boundary].0[at] ^= 1
+                clear(&mut p.boundaries[boundary])[at] ^= 1
             });
         }
         assert_refused_by(&[boundary, boundary + 1], "signs", |p| {
-            let values = &mut p.boundaries[boundary].0;
+            let values = clear(&mut p.boundaries[boundary]);
             values.iter_mut().for_each(|v| *v = v.saturating_neg());
         });
     }
@@ -361,7 +361,7 @@ fn boundaries_are_between_the_chunks() {
         (1, 1)
     );
 
-    let expected = honest().boundaries[0].0.len();
+    let expected = values(&honest().boundaries[0]).len();
     for (index, len) in [
         (0, expected - 1),
         (1, expected + 1),
@@ -369,7 +369,7 @@ fn boundaries_are_between_the_chunks() {
         (0, 2 * expected),
         (1, expected / 2),
     ] {
-        let error = answer(|p| p.boundaries[index].0.resize(len, 0));
+        let error = answer(|p| clear(&mut p.boundaries[index]).resize(len, 0));
         let wanted = BoundaryError::Length {
             index,
             got: len,
@@ -390,8 +390,8 @@ fn chunks_of_other_proofs_do_not_fit() {
     ];
     for (what, other) in &others {
         assert_eq!(
-            other.boundaries[0].0.len(),
-            honest().boundaries[0].0.len(),
+            values(&other.boundaries[0]).len(),
+            values(&honest().boundaries[0]).len(),
             "{what}: as many rows"
         );
         for at in 0..LAYERS.len() {
@@ -462,7 +462,8 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
         );
         run.expect("a forward pass").output
     };
-    let lie = Boundary(truth.boundaries[0].0.iter().map(|v| v.wrapping_mul(3)).collect());
+    let true_input = Boundary(values(&truth.boundaries[0]));
+    let lie = Boundary(true_input.0.iter().map(|v| v.wrapping_mul(3)).collect());
     let after = run(&chunks[1], &lie, None);
     let mut witness = Witness::default();
     run(&chunks[2], &after, Some(&mut witness));
@@ -475,23 +476,23 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
         output: vec![told],
         ..truth.statement.clone()
     };
-    let honest = [truth.boundaries[0].clone(), run(&chunks[1], &truth.boundaries[0], None)];
+    let honest = [true_input.clone(), run(&chunks[1], &true_input, None)];
     let dishonest = [lie.clone(), after];
     let prove = |at: usize, boundaries: &[Boundary; 2]| {
-        let ends = ends(boundaries, 3, lie.0.len() / config.hidden, config.hidden).expect("boundaries");
+        let ends = ends(boundaries, 3).expect("boundaries");
         let proved = prove_chunk(&prover, &statement, &chunks[at], ends[at], None, &Silent);
         proved.expect("a proof of the chunk alone").proof
     };
     let proof = Proof {
         chunks: vec![prove(0, &honest), prove(1, &dishonest), prove(2, &dishonest)],
-        boundaries: dishonest.to_vec(),
+        boundaries: model.public(&statement, &dishonest),
         model: prover.id,
         statement: statement.clone(),
         context: None,
     };
     for (first, refusing) in [(&dishonest[0], 0), (&honest[0], 1)] {
         let mut proof = proof.clone();
-        proof.boundaries[0].clone_from(first);
+        proof.boundaries[0] = PublicBoundary::Clear(first.clone());
         let refusals = refusals(&reworked(&model.key, proof));
         assert!(
             matches!(refusals[..], [(i, VerifyError::Gkr(_))] if i == refusing),

@@ -2,8 +2,9 @@
 //! follow `prove/src/lib.rs` and what it calls; a test compares them with measured peaks.
 
 use tessera_circuits::air::tables;
+use tessera_circuits::boundary::BoundaryUnits;
 use tessera_circuits::chunk::Chunk;
-use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat};
+use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat, MIN_ROWS_LOG};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::{lookup_trees, Forest};
@@ -110,9 +111,11 @@ impl Model<'_> {
     }
 }
 
-/// The activations of a statement, all in bytes.
+/// The activations of a statement and the committed boundaries of a chunk, all in bytes.
 struct Activations {
     shape: Shape,
+    /// One for each boundary that is committed to.
+    boundaries: Vec<CommitmentParams>,
     /// The columns of all parts in row order.
     columns: u64,
     params: CommitmentParams,
@@ -123,13 +126,18 @@ impl Activations {
         Self {
             columns: shape.parts().iter().map(|part| columns(&shape, *part)).sum(),
             params: CommitmentParams::of_activations(&shape, weights),
+            boundaries: boundaries(&shape, weights),
             shape,
         }
     }
 
     /// Bytes that are held from the commitment on.
     fn committed(&self) -> u64 {
-        self.columns + 2 * Tree::file_len(&self.params) + TABLES + COUNTS * self.further_counts()
+        // Of a boundary the values, and those of its units, with their tree.
+        let boundary =
+            |own: &CommitmentParams| 2 * ((CELL * own.tiles as u64) << MIN_ROWS_LOG) + 2 * Tree::file_len(own);
+        let boundaries: u64 = self.boundaries.iter().map(boundary).sum();
+        self.columns + boundaries + 2 * Tree::file_len(&self.params) + TABLES + COUNTS * self.further_counts()
     }
 
     /// Columns of counts beside one for each relation: three more, where balance groups are weighed.
@@ -139,6 +147,14 @@ impl Activations {
             false => 0,
         }
     }
+}
+
+/// The committed boundaries of a chunk.
+fn boundaries(shape: &Shape, weights: &CommitmentParams) -> Vec<CommitmentParams> {
+    let params = |units: BoundaryUnits| CommitmentParams::of_boundary(&units, weights);
+    let own = BoundaryUnits::of(shape.rows, shape.config.hidden).map(params);
+    let ends = [shape.chunk.is_first(), shape.chunk.is_last()];
+    ends.into_iter().filter_map(|none| own.filter(|_| !none)).collect()
 }
 
 /// The columns of a part.
@@ -255,6 +271,7 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
         suite: model.suite,
         weights: &model.commitment,
         units: &trace.params,
+        boundaries: &trace.boundaries,
         columns: &opened,
         sums,
         codeword_file: model.codeword_file,

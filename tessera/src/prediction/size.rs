@@ -30,7 +30,10 @@ pub(super) fn proof(key: &ModelKey, chunks: &[Chunk], shapes: &[Shape], tokens: 
     let config = &key.config;
     let output = if config.generates() { 0 } else { 1 + config.hidden };
     let statement = HEADER_LEN as f64 + DIGEST + 4.0 * LIST + BASE * (tokens + output) as f64;
-    let boundary = |shape: &Shape| LIST + 2.0 * (config.hidden * shape.rows) as f64;
+    let boundary = |shape: &Shape| match key.boundary(shape.rows) {
+        Some(_) => LIST + DIGEST,
+        None => LIST + 2.0 * (config.hidden * shape.rows) as f64,
+    };
     let boundaries: f64 = shapes.iter().skip(1).map(boundary).sum();
     let own = chunks.iter().zip(shapes).map(|(chunk, shape)| piece(key, chunk, shape));
     (statement + boundaries + own.sum::<f64>()).round() as u64
@@ -48,6 +51,10 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
     });
     let trees = logs.iter().map(|log| (2.0 + 4.0 * f64::from(*log)) * SECURE);
     let sumchecks = SECURE + rounds(shape.product_variables()) + rounds(shape.max_log_rows());
+    let boundary = key.boundary(shape.rows).map(|(_, params)| params);
+    let ends = usize::from(!chunk.is_first()) + usize::from(!chunk.is_last());
+    let boundaries: Vec<CommitmentParams> = boundary.into_iter().cycle().take(ends).collect();
+    let said = said + if boundaries.is_empty() { 0.0 } else { 2.0 * SECURE };
     let operands = LIST + 2.0 * SECURE * shape.existing().count() as f64;
     let weights = CommitmentParams {
         tiles: key.opened(chunk).tiles().len(),
@@ -60,7 +67,7 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
         + trees.sum::<f64>()
         + sumchecks
         + operands
-        + opening(&weights, &activations)
+        + opening(&weights, &activations, &boundaries)
         + STARK
         + RELATION * (relations - 4.0)
         + if forest.is_weighted() {
@@ -81,8 +88,8 @@ fn rounds(number: u32) -> f64 {
     LIST + 2.0 * SECURE * f64::from(number)
 }
 
-/// The opening of weights and activations.
-fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
+/// The opening of weights, activations and boundaries.
+fn opening(weights: &CommitmentParams, activations: &CommitmentParams, boundaries: &[CommitmentParams]) -> f64 {
     let count = queries(weights.log_blowup);
     let code = |params: &CommitmentParams| {
         let depth = params.log_message + params.log_blowup - 1;
@@ -93,8 +100,10 @@ fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
             + 2.0 * BASE * params.columns() as f64 * average::leaves(count, depth)
             + path(count, depth)
     };
-    let variables = weights.log_message.max(activations.log_message);
-    let cross_values = LIST + 2.0 * SECURE;
+    let codes = || [weights, activations].into_iter().chain(boundaries);
+    let longest = codes().map(|own| own.log_message).max();
+    let (variables, claims) = (longest.unwrap_or(0), codes().count() as f64);
+    let cross_values = LIST + claims * (claims - 1.0) * SECURE;
     let mut folds = LIST + cross_values + rounds(variables) + 3.0 * LIST + SECURE * f64::from(FINAL_LOG).exp2() + 8.0;
     let mut left = variables - 1;
     while left > FINAL_LOG {
@@ -103,7 +112,7 @@ fn opening(weights: &CommitmentParams, activations: &CommitmentParams) -> f64 {
         folds += DIGEST + LIST + values + path(count, depth);
         left = left.saturating_sub(FOLD_LOG);
     }
-    code(weights) + code(activations) + folds
+    codes().map(code).sum::<f64>() + folds
 }
 
 /// The authentication path of random leaves.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use blake2::digest::Digest as _;
 use blake2::Blake2s256;
-use tessera_circuits::chunk::Boundary;
+use tessera_circuits::chunk::{Boundary, PublicBoundary};
 
 use tessera_support::files::{self, FileError};
 use tessera_support::output::Output;
@@ -45,6 +45,14 @@ pub fn write_output(output: &Output, bytes: &[u8]) -> Result<(), FileError> {
 
 pub(super) fn activation_file(i: usize) -> String {
     format!("activation_{i}.bin")
+}
+
+/// The digest of activations that a job names: of their file, or if a proof has their commitment, its root.
+pub(super) fn activation_digest(public: &PublicBoundary, bytes: &[u8]) -> String {
+    match public {
+        PublicBoundary::Clear(_) => digest(&[bytes]),
+        PublicBoundary::Committed(root) => hex::encode(root),
+    }
 }
 
 pub(super) fn activation_bytes(activation: &Boundary) -> Vec<u8> {

@@ -3,15 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tessera_circuits::chunk::{Boundary, Chunk};
-use tessera_circuits::model::ModelConfig;
+use tessera_circuits::chunk::{Boundary, Chunk, PublicBoundary};
 use tessera_circuits::statement::Statement;
 use tessera_verifier::context::Context;
+use tessera_verifier::key::ModelKey;
 
 use super::error::WorkError;
-use super::files::{activation_file, digest};
+use super::files::{activation_digest, activation_file, digest};
 use super::sealed;
 use crate::model::Model;
+use tessera_prover::public_boundary;
 use tessera_support::files;
 
 pub use super::files::WORK_VERSION;
@@ -44,7 +45,7 @@ pub struct Job {
     pub context: Option<String>,
     /// Number of layers of every chunk, in order.
     pub layers: Vec<usize>,
-    /// Digests, in hexadecimal, of the activations that leave each chunk but the last.
+    /// Digests, in hexadecimal, of the activations that leave each chunk but the last; where proofs have a commitment to them, its root.
     pub activations: Vec<String>,
 }
 
@@ -168,27 +169,40 @@ impl WorkDir {
             .map_err(|e| impossible(e.to_string()))
     }
 
-    /// Number of values, two bytes each, of the activations between two chunks.
-    pub(super) fn activation_len(&self, config: &ModelConfig) -> usize {
-        config.hidden * self.job.statement().rows()
-    }
-
     /// Reads the activations that leave chunk `i`, and checks them against the job.
-    pub(super) fn activation(&self, i: usize, config: &ModelConfig) -> Result<Boundary, WorkError> {
-        let path = self.dir.join(activation_file(i));
+    pub(super) fn activation(&self, i: usize, key: &ModelKey) -> Result<Boundary, WorkError> {
+        let (path, rows) = (self.dir.join(activation_file(i)), self.job.statement().rows());
         let bytes = files::read(&path)?;
-        let (got, expected) = (digest(&[&bytes]), self.job.activations[i].clone());
-        if got != expected || bytes.len() != 2 * self.activation_len(config) {
-            return Err(WorkError::Activation { path, got, expected });
-        }
         let values = bytes.as_chunks::<2>().0.iter().map(|v| i16::from_le_bytes(*v));
-        Ok(Boundary(values.collect()))
+        let activation = Boundary(values.collect());
+        // A file of another length may be a long one, which is not worth a commitment.
+        let got = match bytes.len() == 2 * rows * key.config.hidden {
+            true => activation_digest(&public_boundary(key, rows, &activation), &bytes),
+            false => digest(&[&bytes]),
+        };
+        let expected = self.job.activations[i].clone();
+        match got == expected {
+            true => Ok(activation),
+            false => Err(WorkError::Activation { path, got, expected }),
+        }
     }
 
-    /// Reads all activations, and checks them against the job.
-    pub(super) fn activations(&self, config: &ModelConfig) -> Result<Vec<Boundary>, WorkError> {
-        (0..self.job.activations.len())
-            .map(|i| self.activation(i, config))
-            .collect()
+    /// Boundaries as a proof has them: roots are those of the job, all others are read and checked against the job.
+    pub(super) fn boundaries(&self, key: &ModelKey) -> Result<Vec<PublicBoundary>, WorkError> {
+        let rows = self.job.statement().rows();
+        let boundary = |(i, digest): (usize, &String)| {
+            if key.boundary(rows).is_none() {
+                return self.activation(i, key).map(PublicBoundary::Clear);
+            }
+            let mut root = [0; 32];
+            match hex::decode_to_slice(digest, &mut root) {
+                Ok(()) => Ok(PublicBoundary::Committed(root)),
+                Err(error) => Err(WorkError::Job {
+                    path: self.dir.join(JOB_FILE),
+                    reason: format!("root {i} of its activations: {error}"),
+                }),
+            }
+        };
+        self.job.activations.iter().enumerate().map(boundary).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! The task of proving a chunk.
 
-use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::statement::Statement;
 use tessera_verifier::context::Context;
 
@@ -17,7 +17,7 @@ pub struct ChunkTask<'a> {
     /// The layers to prove.
     pub chunk: Chunk,
     /// Activations that enter and leave the chunk.
-    pub ends: Ends<'a>,
+    pub ends: Ends<&'a Boundary>,
     /// The context of the proof, if it has one.
     pub context: Option<Context>,
 }

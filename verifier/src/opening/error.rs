@@ -11,6 +11,10 @@ pub enum CommitmentName {
     Weights,
     /// The chunk's commitment to the activations.
     Activations,
+    /// The commitment to what enters the chunk.
+    Input,
+    /// The commitment to what leaves the chunk.
+    Output,
 }
 
 impl std::fmt::Display for CommitmentName {
@@ -18,6 +22,8 @@ impl std::fmt::Display for CommitmentName {
         f.write_str(match self {
             Self::Weights => "weights",
             Self::Activations => "activations",
+            Self::Input => "boundary before the chunk",
+            Self::Output => "boundary after the chunk",
         })
     }
 }

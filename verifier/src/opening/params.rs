@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
+use tessera_circuits::boundary::BoundaryUnits;
 use tessera_circuits::shape::Shape;
 
 use super::error::{range, OpeningError};
@@ -46,6 +47,11 @@ impl CommitmentParams {
     pub fn of_activations(shape: &Shape, weights: &Self) -> Self {
         // What does not fit has no security, which is said elsewhere.
         Self::of_tiles(usize::try_from(shape.units()).unwrap_or(usize::MAX), weights)
+    }
+
+    /// The code of a boundary between chunks, by the rule of activations.
+    pub fn of_boundary(units: &BoundaryUnits, weights: &Self) -> Self {
+        Self::of_tiles(units.count(), weights)
     }
 
     /// The parameters for activations of so many tiles. More tiles never make the message shorter.

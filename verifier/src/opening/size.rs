@@ -6,21 +6,23 @@ use super::policy::OpeningPolicy;
 use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, NONCE, SECURE};
 use crate::policy::{ACTIVATION_COLUMNS, WORKED_FOLDS};
 
-/// Claims of an opening: on the weights, and on the activations.
-const CLAIMS: usize = 2;
-
-/// The most bytes of an opening of all or some of a model's weights, and of at most so many cells of activations.
-pub fn most_bytes(weights: &CommitmentParams, cells: u128) -> u128 {
+/// The most bytes of an opening of all or some of a model's weights, of at most so many cells of activations, and of two boundaries of at
+/// most so many units each, if boundaries are committed to.
+pub fn most_bytes(weights: &CommitmentParams, cells: u128, boundary: Option<usize>) -> u128 {
     let tiles = usize::try_from(cells >> TILE_AREA_LOG).unwrap_or(usize::MAX);
-    let most = CommitmentParams::of_tiles(tiles, weights);
-    // The longest message of fewer tiles is no longer; it has more columns only if the longest code is too short for them.
-    let columns = most.columns().max(ACTIVATION_COLUMNS);
-    let log_bands = log_ceil(columns as u128) + most.log_column_tiles();
+    let others = [Some(tiles), boundary, boundary];
+    let others = others.into_iter().flatten();
+    let others: Vec<CommitmentParams> = others.map(|tiles| CommitmentParams::of_tiles(tiles, weights)).collect();
     let queries = OpeningPolicy::at_rate(weights.log_blowup).queries;
-    let codes =
-        code(queries, weights, weights.columns(), weights.log_tiles()) + code(queries, &most, columns, log_bands);
+    let own = others.iter().map(|most| {
+        // The longest message of fewer tiles is no longer; it has more columns only if the longest code is too short for them.
+        let columns = most.columns().max(ACTIVATION_COLUMNS);
+        let log_bands = log_ceil(columns as u128) + most.log_column_tiles();
+        code(queries, most, columns, log_bands)
+    });
+    let codes = code(queries, weights, weights.columns(), weights.log_tiles()) + own.sum::<u128>();
 
-    let long = lift::longest([weights, &most]).unwrap_or(most);
+    let long = lift::longest(others.iter().chain([weights])).unwrap_or(*weights);
     // One value of a leaf is known at least.
     let sent = LIST + SECURE * (queries as u128) * ((1 << FOLD_LOG) - 1);
     let oracles = long.oracles().map(|variables| {
@@ -28,7 +30,7 @@ pub fn most_bytes(weights: &CommitmentParams, cells: u128) -> u128 {
         DIGEST + sent + path(queries, depth)
     });
     let folds = rounds(long.log_folded().into()) + 2 * LIST + oracles.sum::<u128>();
-    let cross_values = LIST + SECURE * super::verify::cross(CLAIMS).count() as u128;
+    let cross_values = LIST + SECURE * super::verify::cross(1 + others.len()).count() as u128;
     // Before the columns are added, before the first folds, and before the queries.
     let nonces = NONCE + LIST + NONCE * WORKED_FOLDS as u128 + NONCE;
     LIST + codes + cross_values + folds + LIST + (SECURE << FINAL_LOG) + nonces

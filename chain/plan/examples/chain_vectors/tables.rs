@@ -15,7 +15,7 @@ use super::{case, refused, Random, K};
 /// What the STARK is about, and the transcript before it.
 pub struct Aggregated<'a> {
     pub relations: &'a Relations,
-    /// `z` and `alpha` of the four relations, as the contract takes them.
+    /// `z` and `alpha` of the five relations, as the contract takes them.
     pub drawn: Vec<K>,
     pub lookups: K,
     pub claimed_sum: K,
@@ -24,7 +24,7 @@ pub struct Aggregated<'a> {
 }
 
 /// Bytes before the messages: the digest, two roots, the relations, the sum of the lookups.
-const CLAIM: usize = 3 * 32 + 9 * 16;
+const CLAIM: usize = 3 * 32 + 11 * 16;
 
 fn digests(path: &[Blake2sHash]) -> Vec<Digest> {
     path.iter().map(|node| node.0).collect()

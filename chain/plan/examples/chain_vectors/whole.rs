@@ -117,6 +117,7 @@ fn opening_of(
         accumulators: own.matmuls.claim,
         operands: Operands::of(shape, &own.matmuls.operands),
         denominators,
+        boundaries: Default::default(),
     };
     let mut claims = public.trace_claims();
     claims.extend(public.operand_claims(products));
@@ -194,7 +195,7 @@ fn beginning(
 /// `z` and `alpha` of each relation.
 pub fn relation_elements(mut t: Transcript) -> Vec<K> {
     t.words("lookups", &[]);
-    (0..4).flat_map(|_| t.channel().draw_secure_felts(2)).collect()
+    (0..5).flat_map(|_| t.channel().draw_secure_felts(2)).collect()
 }
 
 /// The trees of lookups: the claims on their leaves, and the denominators there.

@@ -40,11 +40,13 @@ fn leaves(suite: Suite, params: &CommitmentParams) -> u64 {
     (leaf_bytes(suite) as u64) << params.log_leaves()
 }
 
-/// An opening of weights and activations, as far as its memory depends on it.
+/// An opening of weights, activations and boundaries, as far as its memory depends on it.
 pub struct Opening<'a> {
     pub suite: Suite,
     pub weights: &'a CommitmentParams,
     pub units: &'a CommitmentParams,
+    /// One for each committed boundary.
+    pub boundaries: &'a [CommitmentParams],
     /// The opened columns of the weights.
     pub columns: &'a OpenedColumns,
     /// Bytes that the first pass over the weights leaves to the combined column.
@@ -59,15 +61,18 @@ impl Opening<'_> {
     /// Bytes that the opening holds: the combined messages, the oracles of their sum, and the opened rows.
     pub fn bytes(&self) -> u64 {
         let (weights, units, (reading, idle)) = (self.weights, self.units, self.resident);
-        let long = longest([weights, units]).expect("two codes");
+        let long = longest([weights, units].into_iter().chain(self.boundaries)).expect("two codes");
         let queries = OpeningPolicy::at_rate(long.log_blowup).queries as u64;
-        let tables = 3 * SECURE * (self.columns.bands().len() + units.tiles) as u64;
+        let ends = || self.boundaries.iter();
+        let tiles = units.tiles + ends().map(|own| own.tiles).sum::<usize>();
+        let tables = 3 * SECURE * (self.columns.bands().len() + tiles) as u64;
         // Combined columns are folded once while they are made; the one of the weights takes the place of the sums of bands.
         let [of_weights, of_units] = [weights, units].map(|params| SECURE << params.log_folded());
         let of_weights = of_weights.max(self.sums);
+        let of_ends = ends().map(|own| SECURE << own.log_folded()).sum::<u64>();
         let combine = reading + of_weights + PASS;
         // The longer one at the point of the shorter: no more values are chosen than that has.
-        let cross = idle + of_weights + of_units + of_weights.min(of_units);
+        let cross = idle + of_weights + of_units + of_ends + of_weights.min(of_units.max(of_ends));
         let fold = idle + of_weights.max(of_units) + folding(&long);
         // Without a file the opened rows are made in a pass over the weights: sums of every column, and values.
         let of_columns = match self.codeword_file {
@@ -75,8 +80,9 @@ impl Opening<'_> {
             false => reading + 3 * queries * 64 * WORD * weights.columns() as u64 + PASS,
         };
         let twiddles = code_twiddles(&long).0 + code_twiddles(weights).0;
-        let held = oracles(&long) + opened_rows(weights) + opened_rows(units);
-        let rows = held + twiddles + of_columns.max(idle + encoding_bytes(self.suite, units));
+        let held = oracles(&long) + opened_rows(weights) + opened_rows(units) + ends().map(opened_rows).sum::<u64>();
+        let encoding = ends().chain([units]).map(|own| encoding_bytes(self.suite, own)).max();
+        let rows = held + twiddles + of_columns.max(idle + encoding.unwrap_or(0));
         tables + combine.max(cross).max(fold).max(rows)
     }
 }

@@ -273,7 +273,7 @@ impl Case {
     fn in_order<T>(&self, own: T, other: T) -> [T; 2] {
         match self.name {
             CommitmentName::Weights => [own, other],
-            CommitmentName::Activations => [other, own],
+            _ => [other, own],
         }
     }
 

@@ -21,6 +21,7 @@ use tessera_kernels::table::Table;
 /// Units of [`TILE_AREA`] cells, committed to. The codeword is not kept, because entering its memory takes longer than encoding
 /// the units again when they are opened.
 pub struct CommittedUnits<'a> {
+    name: CommitmentName,
     units: Vec<Cells<'a>>,
     params: CommitmentParams,
     twiddles: Arc<Twiddles>,
@@ -30,10 +31,11 @@ pub struct CommittedUnits<'a> {
 
 impl<'a> CommittedUnits<'a> {
     /// Commits to units. The parameters say how many there are.
-    pub fn commit(suite: Suite, units: Vec<Cells<'a>>, params: CommitmentParams) -> Self {
+    pub fn commit(suite: Suite, name: CommitmentName, units: Vec<Cells<'a>>, params: CommitmentParams) -> Self {
         let twiddles = Arc::new(Twiddles::new(params.log_message, params.log_blowup));
         let tree = batches::commit(suite, &units, &params, &twiddles);
         Self {
+            name,
             units,
             params,
             root: tree.root(),
@@ -46,7 +48,7 @@ impl<'a> CommittedUnits<'a> {
 impl Committed for CommittedUnits<'_> {
     fn commitment(&self) -> Commitment {
         Commitment {
-            name: CommitmentName::Activations,
+            name: self.name,
             params: self.params,
             root: self.root,
         }

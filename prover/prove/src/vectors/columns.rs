@@ -7,7 +7,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
 use tessera_circuits::trees::LookupTree;
-use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::opening::{CommitmentName, CommitmentParams};
 use tessera_verifier::suite::Suite;
 
 use super::count::multiplicities;
@@ -77,7 +77,12 @@ impl Columns for VectorColumns {
         let units = columns
             .into_iter()
             .flat_map(|column| self.cells(column).chunks(TILE_AREA));
-        Ok(Box::new(CommittedUnits::commit(suite, units.collect(), params)))
+        Ok(Box::new(CommittedUnits::commit(
+            suite,
+            CommitmentName::Activations,
+            units.collect(),
+            params,
+        )))
     }
 }
 

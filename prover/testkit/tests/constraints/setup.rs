@@ -6,7 +6,7 @@ use num_traits::Zero;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::tables::LookupTables;
-use tessera_circuits::chunk::{Boundary, Chunk, Ends};
+use tessera_circuits::chunk::{Boundary, Chunk, Ends, PublicBoundary};
 use tessera_circuits::claims::{Heard, LinearClaim};
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, ModelParams, WeightFormat};
 use tessera_circuits::ops::logits;
@@ -176,8 +176,8 @@ pub struct Case {
     pub params: ModelParams,
     pub statement: Statement,
     /// What enters and leaves the chunk.
-    pub input: Option<Boundary>,
-    pub output: Option<Boundary>,
+    pub input: Option<PublicBoundary>,
+    pub output: Option<PublicBoundary>,
     pub points: Points,
     /// The matmuls, proved.
     pub matmuls: PrecomputedMatmuls,
@@ -255,16 +255,17 @@ impl Case {
         let run =
             ForwardState::run_chunk(&model, chunk, input, shape.outputs, Some(&mut witness)).expect("a forward pass");
         let output = (!chunk.is_last()).then_some(run.output);
+        let [before, after] = [&enters, &output].map(|end| end.clone().map(PublicBoundary::Clear));
         let ends = Ends {
-            input: enters.as_ref(),
-            output: output.as_ref(),
+            input: before.as_ref(),
+            output: after.as_ref(),
         };
         let tops = tops(&shape, &statement, &witness);
         let source = Source {
             shape: &shape,
             params: &params,
             statement: &statement,
-            input: ends.input,
+            input: enters.as_ref(),
             witness: &witness,
             tops: &tops,
         };
@@ -291,6 +292,7 @@ impl Case {
             &*Vectors.columns(of_elements(&columns)).expect("columns"),
             &model.weights,
             &opened,
+            None,
             &mut transcript,
         );
         let (matmuls, _) = matmuls.expect("products");
@@ -302,8 +304,8 @@ impl Case {
             params,
             statement,
             statistics,
-            input: enters,
-            output,
+            input: before,
+            output: after,
             points,
             matmuls,
         };
@@ -342,6 +344,7 @@ impl Case {
             accumulators: matmuls.proof.claim,
             operands: matmuls.operands.clone(),
             denominators: Vec::new(),
+            boundaries: [None; 2],
         };
         let mut claims = public.trace_claims();
         claims.extend(public.operand_claims(&matmuls.point));

@@ -5,7 +5,7 @@
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use tessera_circuits::chunk::{ends, Chunk};
+use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{groups, Forest};
 use tessera_circuits::wiring::{Points, Public};
@@ -31,7 +31,7 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     proof.model = key.id().expect("an id");
     proof.chunks[0].layers = key.config.layers as u32;
     let statement = &proof.statement;
-    let ends = ends(&[], 1, statement.rows(), key.config.hidden).expect("one chunk")[0];
+    let ends = Ends::default();
     let chunk = Chunk::whole(key.config.layers);
     let (shape, params) = (key.shape(&chunk, statement.lengths()), chunk.params(&key.params));
     let own = &mut proof.chunks[0];

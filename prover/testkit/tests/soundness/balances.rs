@@ -13,6 +13,7 @@ use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::Ends;
 use tessera_circuits::shape::{LeafLimits, Part, Shape};
 use tessera_circuits::trees::{Forest, LookupTree};
+use tessera_prover::boundary::Boundaries;
 use tessera_prover::device::Device;
 use tessera_prover::scalar::Scalar;
 use tessera_prover::trace::Columns;
@@ -73,7 +74,7 @@ fn with_claim<T>(scene: &Scene, own: impl FnOnce(&ChunkStatement<'_>, &ProverMod
 fn honest(scene: &Scene, limits: LeafLimits, device: &dyn Device) -> ChunkProof {
     with_claim(scene, |claim, prover| {
         let prover = ProverModel { device, ..*prover };
-        let proved = prove_chunk_with(&prover, claim, limits, &Silent);
+        let proved = prove_chunk_with(&prover, claim, Boundaries::default(), limits, &Silent);
         proved.expect("an honest proof").proof
     })
 }

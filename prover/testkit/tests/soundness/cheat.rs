@@ -14,9 +14,11 @@ use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use stwo::prover::backend::simd::SimdBackend;
 use stwo::prover::{ComponentProver, ComponentProvers};
 use tessera_circuits::air::tables::LookupTables;
-use tessera_circuits::air::{tables, Relations};
-use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::air::{base, tables, Relations};
+use tessera_circuits::boundary::BoundaryUnits;
+use tessera_circuits::chunk::{Boundary, Chunk, Ends, PublicBoundary};
 use tessera_circuits::claims::{batch, Batch, Heard, LinearClaim, Operands, PLACES};
+use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG, TILE_LOG};
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::Shape;
@@ -26,6 +28,7 @@ use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_model::forward::Witness;
 use tessera_model::tiles::{TileRange, TileSource};
 use tessera_prover::activations::Activations;
+use tessera_prover::boundary::Boundaries;
 use tessera_prover::column::{elements, of_elements};
 use tessera_prover::device::{self, Device};
 use tessera_prover::gkr;
@@ -40,11 +43,11 @@ use tessera_verifier::labels::{
     ACTIVATIONS, CLAIMED_SUM, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK,
 };
 use tessera_verifier::message::Exchange;
-use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
+use tessera_verifier::opening::{CommitmentName, CommitmentParams, OpenedColumns};
 use tessera_verifier::policy::stark_config;
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
 use tessera_verifier::stark::{component, draw_relations, draw_weight, Stark};
-use tessera_verifier::suite::{Suite, SuiteChannel};
+use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_value, rounds_of, SumcheckProof};
 use tessera_verifier::transcript::{Transcript, Work};
 use tessera_verifier::verify::{
@@ -57,6 +60,21 @@ use self::opening::{open, told, BandClaim, Claim};
 
 type K = SecureField;
 type Scheme<'a> = stark::Scheme<'a, Blake2sMerkleHasher>;
+
+/// What a boundary is at the random point.
+fn boundary_at(public: &Public<'_>, boundary: &Boundary) -> K {
+    let units = BoundaryUnits::of(public.statement.rows(), public.shape.config.hidden).expect("many values");
+    let feature = public.points.out(public.shape.padded.hidden);
+    let local = eq_table(&units.local_point(&public.points.token, feature));
+    let values = units.values(&boundary.0);
+    let units = units.coefficients(&public.points.token, feature).into_iter();
+    let of_unit = |unit: &[i16]| {
+        let terms = unit.iter().zip(&local);
+        terms.fold(K::zero(), |sum, (v, w)| sum + *w * base(i64::from(*v)))
+    };
+    let terms = units.zip(values.chunks(local.len()));
+    terms.fold(K::zero(), |sum, (k, unit)| sum + k * of_unit(unit))
+}
 
 /// Columns as a device has them.
 fn held(columns: &[Columns]) -> Box<dyn device::Columns> {
@@ -244,12 +262,13 @@ fn prove_matmuls(
     public: &Public<'_>,
     columns: &[Columns],
     opened: &OpenedColumns,
+    boundaries: Option<[K; 2]>,
     transcript: &mut Transcript,
 ) -> PrecomputedMatmuls {
     let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
     altered_matmuls(hooks, transcript, |t| match hooks.matmuls {
         Rounds::Honest => {
-            matmul::prove(public, &Vectors, &*held(columns), tiles, opened, t)
+            matmul::prove(public, &Vectors, &*held(columns), tiles, opened, boundaries, t)
                 .expect("products")
                 .0
         }
@@ -333,17 +352,17 @@ struct Proved<'a> {
     shape: Shape,
     params: ModelParams,
     chunk: Chunk,
-    ends: Ends<'a>,
+    ends: Ends<&'a PublicBoundary>,
     columns: Vec<Columns>,
     statistics: Statistics,
 }
 
 impl<'a> Proved<'a> {
-    fn of(claim: &ChunkStatement<'a>, witness: &Witness, hooks: &Hooks<'a>) -> Self {
+    fn of(claim: &ChunkStatement<'a>, input: Option<&Boundary>, witness: &Witness, hooks: &Hooks<'a>) -> Self {
         let ChunkStatement { key, statement, .. } = *claim;
-        let (chunk, ends) = match &hooks.proved {
+        let (chunk, ends) = match hooks.proved {
             Some((other, output)) => (
-                *other,
+                other,
                 Ends {
                     output: Some(output),
                     ..claim.ends
@@ -362,7 +381,7 @@ impl<'a> Proved<'a> {
             shape: &Shape::with_limbs(config, shape.limbs, &chunk, statement.lengths()),
             params: &chunk.params(params),
             statement,
-            input: hooks.input.or(ends.input),
+            input: hooks.input.or(input),
             witness,
             tops: &tops,
         };
@@ -446,11 +465,13 @@ fn linear_claims(
     relations: &Relations,
     lookups: &gkr::Proved,
     matmuls: &PrecomputedMatmuls,
+    boundaries: [K; 2],
 ) -> Vec<LinearClaim> {
     let heard = Heard {
         accumulators: matmuls.proof.claim,
         operands: Operands::of(public.shape, &matmuls.proof.operands),
         denominators: lookups.claims.iter().map(|leaf| leaf.denominator).collect(),
+        boundaries: boundaries.map(Some),
     };
     let mut claims = public.trace_claims();
     claims.extend(public.operand_claims(&matmuls.point));
@@ -463,9 +484,16 @@ fn linear_claims(
 }
 
 /// A complete proof of a chunk from a witness, with cheating. Nothing here depends on the statement being true.
-pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witness, hooks: &Hooks<'_>) -> ChunkProof {
+pub fn forge(
+    model: &ProverModel<'_>,
+    claim: &ChunkStatement<'_>,
+    mut boundaries: Boundaries<'_>,
+    witness: &Witness,
+    hooks: &Hooks<'_>,
+) -> ChunkProof {
     let ChunkStatement { key, statement, .. } = *claim;
-    let proved = Proved::of(claim, witness, hooks);
+    let claim_ends = claim.ends;
+    let proved = Proved::of(claim, boundaries.input, witness, hooks);
     let Proved {
         shape,
         chunk,
@@ -539,10 +567,24 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         points: &points,
     };
     let opened = opened_columns(key, &chunk, hooks);
-    let mut matmuls = prove_matmuls(model, hooks, &public, &columns, &opened, &mut transcript);
+    let (mut said, boundary_values) = boundaries.said(key, &public);
+    if let (Some([input, _]), Some(told)) = (&mut said, hooks.told) {
+        *input = boundary_at(&public, told);
+    }
+    let mut matmuls = prove_matmuls(model, hooks, &public, &columns, &opened, said, &mut transcript);
     let families = weight_families(&shape, &mut transcript);
+    let said = said.and(matmuls.proof.operands.last().copied());
 
-    let claims = || linear_claims(&public, &trees, &relations, &lookups, &matmuls);
+    let claims = || {
+        linear_claims(
+            &public,
+            &trees,
+            &relations,
+            &lookups,
+            &matmuls,
+            said.unwrap_or_default(),
+        )
+    };
     (hooks.broken_claims)(&|| broken(claims(), &columns));
     let (wanted, summed) = batches(hooks, &claims, transcript.challenge(CLAIMS));
     let (linear, linear_work, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
@@ -565,13 +607,23 @@ pub fn forge(model: &ProverModel<'_>, claim: &ChunkStatement<'_>, witness: &Witn
         local: public.local_point(&matmuls.point, opened.log_band()),
         value: weight_claim(&operands, &families),
     };
+    let ends = [CommitmentName::Input, CommitmentName::Output]
+        .into_iter()
+        .zip(claim_ends.both());
+    let claimed = ends.filter_map(|(name, end)| match end {
+        Some(PublicBoundary::Committed(root)) => Some((name, *root)),
+        _ => None,
+    });
+    let values = said.into_iter().flatten().zip(claim_ends.both());
+    let values = values.filter_map(|(value, end)| end.map(|_| value));
+    let claimed: Vec<((CommitmentName, Digest), K)> = claimed.zip(values).collect();
     let opening = open(
         model,
         hooks,
-        weights,
-        &mut matmuls,
+        (weights, &mut matmuls),
         told(hooks, activations, &claim),
         &claim,
+        (&mut boundaries, &boundary_values, &claimed),
         &mut transcript,
     );
 

@@ -4,7 +4,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::base;
 use tessera_circuits::air::gadgets::Remainder;
-use tessera_circuits::chunk::Boundary;
+use tessera_circuits::chunk::{Boundary, PublicBoundary};
 use tessera_circuits::model::LAYER_KINDS;
 use tessera_circuits::ops::stream;
 use tessera_circuits::shape::Product;
@@ -158,7 +158,7 @@ fn the_last_chunk_has_a_head() {
     let output = scene.output.take().expect("what leaves it");
     scene.chunk.of = 7;
     let hooks = Hooks {
-        proved: Some((headless, &output)),
+        proved: Some((headless, &PublicBoundary::Clear(output))),
         ..HONEST
     };
     // The lookups are as many trees of as many layers, but the product of the head is missing.

@@ -1,6 +1,7 @@
 //! Soundness: attempts to have a false statement accepted.
 
 mod balances;
+mod boundaries;
 mod caps;
 mod cells;
 mod cheat;
@@ -35,6 +36,7 @@ use tessera_model::forward::{ForwardState, Input, Witness};
 use tessera_model::generate::{generate, GenerateOptions};
 use tessera_model::weights::PackedWeights;
 use tessera_model::QuantisedModel;
+use tessera_prover::boundary::{public_boundary, Boundaries};
 use tessera_prover::check::check;
 use tessera_prover::column::elements;
 use tessera_prover::trace::{tops, Columns, Source};
@@ -244,7 +246,7 @@ impl Scene {
             model: prover.id,
             statement: self.statement.clone(),
             boundaries: Vec::new(),
-            chunks: vec![forge(&prover, &claim, &self.witness, hooks)],
+            chunks: vec![forge(&prover, &claim, Boundaries::default(), &self.witness, hooks)],
             context: None,
         }
     }
@@ -258,21 +260,33 @@ impl Scene {
             return verify_bytes(&self.model.key, &bytes).map(|_| ());
         }
         let prover = self.model.prover();
-        let claim = ChunkStatement {
-            key: &self.model.key,
-            model: &prover.id,
-            statement: &self.statement,
-            chunk: &self.chunk,
-            ends: Ends {
-                input: self.input.as_ref(),
-                output: self.output.as_ref(),
-            },
-            context: None,
+        let ends = Ends {
+            input: self.input.as_ref(),
+            output: self.output.as_ref(),
         };
-        let verdict = |chunks: &[ChunkProof]| verify_chunk_with(&claim, hooks.limits, &chunks[0]);
-        let mut proof = [forge(&prover, &claim, &self.witness, hooks)];
-        rework(self.model.key.header.hash_suite, &mut proof, &verdict);
-        verdict(&proof)
+        let (key, rows) = (&self.model.key, self.statement.rows());
+        let held = hooks.held.unwrap_or(ends);
+        Boundaries::with_units(key, rows, held, hooks.units, |boundaries, own| {
+            let truth = hooks
+                .held
+                .map(|_| ends.both().map(|end| Some(public_boundary(key, rows, end?))));
+            let ends = truth.as_ref().map_or(own, |[input, output]| Ends {
+                input: input.as_ref(),
+                output: output.as_ref(),
+            });
+            let claim = ChunkStatement {
+                key: &self.model.key,
+                model: &prover.id,
+                statement: &self.statement,
+                chunk: &self.chunk,
+                ends,
+                context: None,
+            };
+            let verdict = |chunks: &[ChunkProof]| verify_chunk_with(&claim, hooks.limits, &chunks[0]);
+            let mut proof = [forge(&prover, &claim, boundaries, &self.witness, hooks)];
+            rework(self.model.key.header.hash_suite, &mut proof, &verdict);
+            verdict(&proof)
+        })
     }
 
     /// As `attempt`, with the assertion that it fails for this reason and, row by row, for no other.

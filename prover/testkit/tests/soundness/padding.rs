@@ -11,7 +11,7 @@ use tessera_circuits::statistics::{Clip, StatisticsError};
 use tessera_model::forward::{ForwardState, Witness};
 use tessera_model::QuantisedModel;
 use tessera_prover::trace::Columns;
-use tessera_testkit::{encoder_config, odd_config, random_ids, random_model, reranker_config, TestModel};
+use tessera_testkit::{clear, encoder_config, odd_config, random_ids, random_model, reranker_config, TestModel};
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
@@ -429,10 +429,10 @@ fn boundaries_have_real_rows_alone() {
     let hidden = model.key.config.hidden;
     let honest = model.prove_chunks(&random_ids(&model.key.config, ROWS, 4), 1, &[1, 1]);
     tessera_verifier::verify::verify(&model.key, &honest).expect("an honest proof");
-    assert_eq!(honest.boundaries[0].0.len(), ROWS * hidden);
+    assert_eq!(clear(&mut honest.boundaries[0].clone()).len(), ROWS * hidden);
     for rows in [ROWS - 1, ROWS + 1, 32] {
         let mut proof = honest.clone();
-        proof.boundaries[0].0.resize(rows * hidden, 0);
+        clear(&mut proof.boundaries[0]).resize(rows * hidden, 0);
         let verdict = tessera_verifier::verify::verify(&model.key, &proof).map(|_| ());
         assert_rejected!(
             verdict,

@@ -227,7 +227,10 @@ fn chain(boundaries: usize) -> Vec<Row> {
     for i in 0..boundaries {
         let (own, values) = (format!("boundaries[{i}]"), format!("boundaries[{i}][*]"));
         rows.push(row!(Change values => VerifyError::Gkr(GkrError::Layer { .. })));
-        rows.extend(lengths(&own, format!("boundary {i}")));
+        // Without values it is one that is committed to, with what follows as its root.
+        let of_values = lengths(&own, format!("boundary {i}"));
+        rows.extend(of_values.into_iter().filter(|row| row.op != Op::Empty));
+        rows.push(row!(Empty own => VerifyError::Malformed(_)));
     }
     rows
 }

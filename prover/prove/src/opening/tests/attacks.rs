@@ -333,7 +333,7 @@ fn another_leaf_of_the_tree_is_no_answer() {
         for (i, other) in others.into_iter().enumerate() {
             let rows = match case.name {
                 CommitmentName::Weights => &mut proof.codes[0].rows,
-                CommitmentName::Activations => &mut proof.codes[1].rows,
+                _ => &mut proof.codes[1].rows,
             };
             if i == 0 {
                 assert_eq!(*rows, honest, "the leaves that are asked for");

@@ -3,7 +3,7 @@
 use stwo::core::pcs::PcsConfig;
 use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::air::Relations;
-use tessera_circuits::chunk::{Boundary, Chunk, Ends};
+use tessera_circuits::chunk::{Boundary, Chunk, Ends, PublicBoundary};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::LimbSet;
 use tessera_circuits::shape::{LeafLimits, Shape};
@@ -74,7 +74,7 @@ pub type AlterLate<'a> = dyn Fn(&Shape, &[K], &[K], &mut [Columns]) + 'a;
 
 /// Makes the transcript that a proof starts with.
 pub type OpenTranscript<'a> =
-    dyn Fn(&ModelKey, &ModelId, &CommitmentParams, &Statement, &Chunk, &Ends<'_>) -> Transcript + 'a;
+    dyn Fn(&ModelKey, &ModelId, &CommitmentParams, &Statement, &Chunk, &Ends<&PublicBoundary>) -> Transcript + 'a;
 
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
@@ -86,9 +86,15 @@ pub struct Hooks<'a> {
     /// The model that the trace is built for, if not the proved one.
     pub source: Option<&'a QuantisedModel>,
     /// The chunk that is proved and what leaves it, if not the claimed one.
-    pub proved: Option<(Chunk, &'a Boundary)>,
+    pub proved: Option<(Chunk, &'a PublicBoundary)>,
     /// What enters the chunk in the trace, if not what the statement says.
     pub input: Option<&'a Boundary>,
+    /// What the prover commits to, if not what really enters and leaves: the roots of the statement are those of the truth.
+    pub held: Option<Ends<&'a Boundary>>,
+    /// What the prover says of what enters the chunk, if not what it holds.
+    pub told: Option<&'a Boundary>,
+    /// Alters the units of boundaries that are committed to.
+    pub units: &'a dyn Fn(&mut Vec<i16>),
     /// How many lookups are summed together, for prover and verifier.
     pub limits: LeafLimits,
     /// Alters the weight of the balance groups, given the transcripts before the activations' root and before what is in clear.
@@ -157,6 +163,9 @@ pub const HONEST: Hooks<'static> = Hooks {
     source: None,
     proved: None,
     input: None,
+    held: None,
+    told: None,
+    units: &|_| (),
     limits: LeafLimits::OF_STATEMENTS,
     weight: &|_, _| (),
     counted: &|_| (),

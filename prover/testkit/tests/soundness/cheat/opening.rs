@@ -7,13 +7,15 @@ use stwo::core::fields::FieldExpOps;
 use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_kernels::table::Table;
 use tessera_prover::activations::Activations;
+use tessera_prover::boundary::{Boundaries, BoundaryValues};
 use tessera_prover::device::DeviceError;
 use tessera_prover::matmul::PrecomputedMatmuls;
 use tessera_prover::opening::parts::value;
 use tessera_prover::opening::{self, Committed, CommittedWeights, OpeningProverError, ProverClaim, Twiddles};
 use tessera_prover::ProverModel;
 use tessera_verifier::opening::parts::{Layout, LeafOpening};
-use tessera_verifier::opening::{Claim as Opened, Commitment, OpenedColumns, OpeningProof};
+use tessera_verifier::opening::{Claim as OpeningClaim, Commitment, CommitmentName, OpenedColumns, OpeningProof};
+use tessera_verifier::suite::Digest;
 use tessera_verifier::transcript::Transcript;
 
 use super::hooks::{Fit, Hooks};
@@ -95,14 +97,22 @@ pub struct BandClaim {
     pub value: K,
 }
 
-/// Opens weights and activations. The claim on these that is absorbed is the verifier's.
+/// The boundaries that a prover holds, what they are, and roots and values as the verifier has them.
+pub type Opened<'s, 'b> = (
+    &'s mut Boundaries<'b>,
+    &'s [BoundaryValues],
+    &'s [((CommitmentName, Digest), K)],
+);
+
+/// Opens weights, activations and boundaries. The claim on activations that is absorbed is the verifier's, and so are the roots of
+/// boundaries.
 pub fn open(
     model: &ProverModel<'_>,
     hooks: &Hooks<'_>,
-    bands: BandClaim,
-    matmuls: &mut PrecomputedMatmuls,
+    (bands, matmuls): (BandClaim, &mut PrecomputedMatmuls),
     activations: Told<'_>,
     claim: &Claim<'_>,
+    ends: Opened<'_, '_>,
     transcript: &mut Transcript,
 ) -> OpeningProof {
     (hooks.band_values)(&bands.gamma, &mut matmuls.band_values);
@@ -119,7 +129,7 @@ pub fn open(
     let commitment = forged.commitment();
     let activations = ProverClaim {
         committed: &mut forged,
-        claim: Opened {
+        claim: OpeningClaim {
             commitment,
             columns: commitment.params.all(),
             point: claim.local,
@@ -128,5 +138,15 @@ pub fn open(
         },
         values: &values,
     };
-    opening::open(&mut [weights, activations], transcript).expect("an opening")
+    let mut claims = vec![weights, activations];
+    let (boundaries, values, claimed) = ends;
+    let mut boundaries = boundaries.claims(values);
+    for own in &mut boundaries {
+        let name = own.claim.commitment.name;
+        let said = claimed.iter().find(|((own, _), _)| *own == name);
+        let ((_, root), value) = said.expect("a root");
+        (own.claim.commitment.root, own.claim.value) = (*root, *value);
+    }
+    claims.extend(boundaries);
+    opening::open(&mut claims, transcript).expect("an opening")
 }

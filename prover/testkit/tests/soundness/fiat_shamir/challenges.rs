@@ -200,6 +200,7 @@ impl Challenges {
             accumulators: matmuls.claim,
             operands: Operands::of(&self.shape, &matmuls.operands),
             denominators: self.leaves.iter().map(|leaf| leaf.denominator).collect(),
+            boundaries: [None; 2],
         };
         let mut claims = public.trace_claims();
         claims.extend(public.operand_claims(&self.products));
