@@ -1,5 +1,5 @@
 //! Pairs of a query and a key in a pair of blocks of tokens, by how far apart they stand in their blocks, and the multilinear extensions of
-//! such masks (docs/protocol.md, section 16.5).
+//! such masks (docs/protocol.md, section 16.15).
 
 use std::ops::Range;
 

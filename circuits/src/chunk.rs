@@ -95,6 +95,12 @@ impl Chunk {
         }
     }
 
+    /// How many of the layers have a window. Of chunks of one model, those with as many layers, as many of them with a window, and the same
+    /// of the embedding and the logits have the same shape.
+    pub fn windowed(&self, model: &ModelConfig) -> usize {
+        self.layers().filter(|layer| model.window(*layer).is_some()).count()
+    }
+
     /// The parameters of the chunk alone. What enters takes the place of the embedding; the norm of the last state, which
     /// only the next chunk uses, is that of the next layer.
     pub fn params(&self, model: &ModelParams) -> ModelParams {

@@ -244,9 +244,9 @@ impl Subject {
         budget: Option<Budget>,
     ) -> Result<Plan, BudgetTooSmall> {
         let lengths = lengths.into();
-        // Inner chunks of the same length need the same.
+        // Inner chunks of the same length, with as many windows, need the same.
         let mut kinds: Vec<Chunk> = Vec::new();
-        let kind = |c: &Chunk| (c.is_first(), c.is_last(), c.layers().len());
+        let kind = |c: &Chunk| (c.is_first(), c.is_last(), c.layers().len(), c.windowed(&self.config));
         for chunk in chunks {
             if kinds.iter().all(|known| kind(known) != kind(chunk)) {
                 kinds.push(*chunk);

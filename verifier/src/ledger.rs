@@ -45,6 +45,7 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
             chunk.is_first(),
             chunk.is_last(),
             chunk.layers().len(),
+            chunk.windowed(&key.config),
             opened.tiles().len(),
         )
     };
@@ -210,8 +211,8 @@ mod tests {
     use std::collections::BTreeSet;
     use stwo::core::circle::CirclePoint;
     use tessera_circuits::model::{
-        Activation, Blocks, ByClass, ChannelShift, LeadingRows, ModelConfig, ModelParams, NormParams, Rotation,
-        StreamShift, WeightBits, WeightFormat, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
+        Activation, Blocks, ByClass, ChannelShift, LeadingRows, Mask, ModelConfig, ModelParams, NormParams, Rotation,
+        StreamShift, WeightBits, WeightFormat, Windows, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
     };
     use tessera_circuits::shape::Part;
     use tessera_circuits::trees::{lookup_trees, LookupTree};
@@ -349,6 +350,26 @@ mod tests {
         assert!((10..1000).contains(&end), "{end} chunks");
         assert_eq!(security_bits(&key, &chunks[..end], 64), bits[end - 1]);
         assert_eq!(security_bits(&key, &chunks[..=end], 64), whole);
+    }
+
+    /// Chunks of as many layers are not alike if one has a window in the place of all keys: a text may be too long for one of them alone.
+    #[test]
+    fn chunks_with_windows_have_ledgers_of_their_own() {
+        let config = ModelConfig {
+            layers: 6,
+            context: 1 << 13,
+            blocks: Blocks {
+                mask: Mask::Windows(Windows::new(1, [1, 3, 4])),
+                ..Blocks::DECODER
+            },
+            ..laned()
+        };
+        let key = key(config);
+        let chunks = Chunk::partition([1; 6], 6).expect("six layers");
+        let error = |chunk: &Chunk| (-ledger(&key, chunk, 600).bits()).exp2();
+        assert!(error(&chunks[2]) > error(&chunks[1]));
+        let bits = -chunks.iter().map(error).sum::<f64>().log2();
+        assert!((security_bits(&key, &chunks, 600) - bits).abs() < 1e-9, "{bits}");
     }
 
     /// A key's id is shown as 64 digits.

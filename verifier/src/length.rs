@@ -11,7 +11,7 @@
 
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LOG_ROWS;
-use tessera_circuits::boundary::BoundaryUnits;
+use tessera_circuits::boundary::{BoundaryUnits, COMMITTED_VALUES};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::claims::PLACES;
 use tessera_circuits::shape::{LeafLimits, Shape};
@@ -41,8 +41,9 @@ pub fn most_bytes(key: &ModelKey) -> usize {
         false => config.context + config.hidden + 1,
     } as u128;
     let statement = DIGEST + 2 * LIST + 4 * ids;
-    // In clear; a committed one is shorter.
-    let boundary = LIST + 2 * tokens * config.hidden as u128;
+    // In clear a boundary has fewer values than a committed one; a root is shorter.
+    let most_values = (tokens * config.hidden as u128).min(COMMITTED_VALUES as u128 - 1);
+    let boundary = LIST + (2 * most_values).max(DIGEST);
     let chunks = 2 * LIST + layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
     let payload = (Context::BYTES as u128)
         .saturating_add(statement)

@@ -157,12 +157,12 @@ fn a_plan_that_says_something_else_is_found_at_a_random_point() {
 
 /// What nobody can state has no plan.
 #[test]
-fn there_are_no_plans_of_encoders_capped_scores_leading_tokens_and_other_lengths() {
+fn there_are_no_plans_of_encoders_capped_scores_windows_leading_tokens_and_other_lengths() {
     let key = |config: ModelConfig| unrooted_key(&random_model(config, WeightFormat::Int16, 3));
     let refused = |key: &ModelKey, rows, outputs| Plan::new(key, rows, outputs).err();
     let encoder = key(encoder_config(Pooling::Mean));
     assert_eq!(refused(&encoder, 8, 1), Some(NoPlan::Model));
-    // The contracts know four tables: the fifth relation would be one of zeros.
+    // The contracts know five tables: the sixth relation would be one of zeros.
     assert_eq!(refused(&key(capped_config()), 8, 1), Some(NoPlan::Model));
     assert_eq!(refused(&key(windowed_config(5, [1])), 8, 1), Some(NoPlan::Model));
     // The header of a plan has no token with which leading rows begin.

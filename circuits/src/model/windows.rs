@@ -1,4 +1,4 @@
-//! Sliding windows: layers whose queries see the last keys alone (docs/protocol.md, section 16.5).
+//! Sliding windows: layers whose queries see the last keys alone (docs/protocol.md, section 16.15).
 
 use std::ops::{Range, RangeInclusive};
 

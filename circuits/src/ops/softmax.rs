@@ -60,7 +60,7 @@ impl Part {
 }
 
 impl Product {
-    /// Queries times the keys of their blocks and those before; variables (layer, head, block, half, index).
+    /// Queries times the keys of the committed pairs of blocks; variables (layer, head, block, half, index).
     pub const SCORE: Self = Self::new(4, "Score");
     /// Reciprocals of softmax times the sums of exponentials, and times the exponentials; variables (layer, head, query).
     pub const RECIPROCAL: Self = Self::new(10, "Reciprocal");
@@ -75,7 +75,7 @@ impl Rounded {
 
 /// The score.
 pub const S: usize = 0;
-/// The row's maximum less the score; of masked pairs, where the key is after the query, `MASKED`.
+/// The row's maximum less the score; 65535 where the query does not see the key.
 pub const D: usize = 1;
 /// Its exponential, 0 where masked; the sums over keys are statistics bound by claim.
 pub const EXP: usize = 2;

@@ -8,7 +8,7 @@ use crate::policy::{CHALLENGE_GRIND_BITS, WORKED_FOLDS};
 use crate::term::Term;
 
 /// Bits of security of every source of error of an opening of these columns, in the unique-decoding regime (proximity parameter
-/// `(1 - rho) / 2`, `rho = 2^-log_blowup`). The longer of the two codes has messages of `2^mu` values and the length
+/// `(1 - rho) / 2`, `rho = 2^-log_blowup`). The longest of the codes has messages of `2^mu` values and the length
 /// `n = 2^(mu + log_blowup)`:
 /// - queries: each misses a far word with probability at most `(1 + rho) / 2`, after `grind_bits` bits of
 ///   work: `queries log2(2 / (1 + rho)) + grind_bits`;

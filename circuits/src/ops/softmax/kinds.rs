@@ -1,5 +1,5 @@
 //! Layers whose queries see the same keys, and the pairs of blocks of tokens whose scores these layers commit (docs/protocol.md, sections 4
-//! and 16.5).
+//! and 16.15).
 
 use crate::band::Band;
 use crate::shape::Part;

@@ -1,4 +1,4 @@
-//! Weights of the scores: of pairs of tokens in the committed pairs of blocks (docs/protocol.md, sections 4 and 16.5).
+//! Weights of the scores: of pairs of tokens in the committed pairs of blocks (docs/protocol.md, sections 4 and 16.15).
 
 use std::ops::Range;
 
@@ -197,7 +197,8 @@ impl<K: Scalar> Public<'_, K> {
         }
     }
 
-    /// In all other models the blocks of keys below that of the query are open as a whole, but for those in which a window begins.
+    /// The open or the masked pairs of tokens of a causal model: of blocks of keys before the query's all pairs are open, but for those in
+    /// which a window begins.
     fn causal_tensors(
         &self,
         kind: &Kind,
