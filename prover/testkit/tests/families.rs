@@ -207,7 +207,9 @@ fn scores_are_capped_as_the_config_says() {
     fields.remove("attn_logit_softcapping");
     fields.remove("sliding_window");
     fields.insert("max_position_embeddings".to_string(), json!(8192));
-    assert_eq!((cap(&config), written(&config).1.config().context), (Some(50.0), 4096));
+    let (_dir, checkpoint) = written(&config);
+    assert_eq!((cap(&config), checkpoint.config().context), (Some(50.0), 8192));
+    assert_eq!(checkpoint.config().window(0), Some(4096));
 }
 
 /// What is wrong with rotations is named, and so is what they cannot be.
@@ -305,13 +307,19 @@ fn longrope_bounds_the_length_of_texts() {
 
 /// Texts are as short as the window, so that attention sees all of them.
 #[test]
-fn a_window_bounds_the_length_of_texts() {
+fn a_window_bounds_the_keys_of_a_query_and_no_text() {
     let mut config = case("mistral, heads of their own length").config;
-    for (window, context) in [(json!(5), 5), (json!(64), 64), (json!(1000), 64), (Value::Null, 64)] {
+    // A window that no text fills is none.
+    for (window, keys) in [
+        (json!(5), Some(5)),
+        (json!(64), None),
+        (json!(1000), None),
+        (Value::Null, None),
+    ] {
         config["sliding_window"] = window;
         let (_dir, checkpoint) = written(&config);
-        assert_eq!(checkpoint.config().context, context);
-        assert_eq!(checkpoint.description().notes.len(), usize::from(context == 5));
+        assert_eq!(checkpoint.config().context, 64);
+        assert_eq!([0, 1].map(|layer| checkpoint.config().window(layer)), [keys; 2]);
     }
     let ids = random_ids(written(&config).1.config(), 6, 1);
     // Nothing said is not null: these families have a window then, too.
@@ -319,11 +327,13 @@ fn a_window_bounds_the_length_of_texts() {
         let mut config = case(name).config;
         config["max_position_embeddings"] = json!(8192);
         config.as_object_mut().expect("fields").remove("sliding_window");
-        assert_eq!(written(&config).1.config().context, 4096);
+        let (_dir, checkpoint) = written(&config);
+        assert_eq!(checkpoint.config().context, 8192);
+        assert_eq!(checkpoint.config().window(0), Some(4096));
     }
     config["sliding_window"] = json!(5);
     let (_dir, checkpoint) = written(&config);
-    assert!(FloatModel::new(&checkpoint).forward(&ids).is_err());
+    assert!(FloatModel::new(&checkpoint).forward(&ids).is_ok());
 }
 
 fn python(script: &str, arguments: &[&std::ffi::OsStr]) -> std::process::Output {

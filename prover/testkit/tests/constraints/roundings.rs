@@ -305,8 +305,13 @@ fn ranges_of_outputs_and_remainders_are_looked_up() {
             let [_, bits] = entry.bits();
             let mut all = ranges(&kind.out, kind.range);
             all.extend(ranges(&kind.rest, [0, (1 << bits) - 1]));
-            if let Some((terms, _, bound)) = &kind.delta {
-                all.extend(ranges(terms, [0, bound - 1]));
+            match &kind.delta {
+                // The low limb has all values of a byte.
+                Some((terms, ..)) if terms.len() == 2 => {
+                    all.extend([(terms[0].0, [0, (1 << 16) - 1]), (terms[1].0, [0, (1 << 8) - 1])]);
+                }
+                Some((terms, _, bound)) => all.extend(ranges(terms, [0, bound - 1])),
+                None => {}
             }
             for (column, [least, most]) in all {
                 let old = own[column][0];

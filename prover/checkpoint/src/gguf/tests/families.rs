@@ -254,8 +254,9 @@ fn files_of_gemma2_are_read() {
     assert_eq!(config.blocks.score_cap.map(ScoreCap::value), Some(50.0));
     assert_eq!(
         (config.context, description.factors.attention),
-        (12, 1.0 / (head_dim as f64).sqrt())
+        (25, 1.0 / (head_dim as f64).sqrt())
     );
+    assert_eq!([0, 1].map(|layer| config.window(layer)), [Some(12), None]);
     let norm = |parameter| own.gain(parameter).unwrap();
     assert_eq!(norm(Parameter::MlpNorm(1)), hub.gain(Parameter::MlpNorm(1)).unwrap());
     // What no number of units is is refused by name.
@@ -287,8 +288,9 @@ fn files_of_gemma3_are_read() {
     assert!(config.norms_outputs() && config.head_norms && !description.gains_less_one);
     assert_eq!(
         (config.context, description.factors.attention),
-        (12, 1.0 / (head_dim as f64).sqrt())
+        (25, 1.0 / (head_dim as f64).sqrt())
     );
+    assert_eq!([0, 1].map(|layer| config.window(layer)), [Some(12), Some(12)]);
     assert_eq!(config.rotations[0], Rotation::Base(10_000.0));
     let norm = |parameter| own.gain(parameter).unwrap();
     assert_eq!(norm(Parameter::MlpNorm(1)), hub.gain(Parameter::MlpNorm(1)).unwrap());
