@@ -207,9 +207,10 @@ fn scores_are_capped_as_the_config_says() {
     fields.remove("attn_logit_softcapping");
     fields.remove("sliding_window");
     fields.insert("max_position_embeddings".to_string(), json!(8192));
-    let (_dir, checkpoint) = written(&config);
-    assert_eq!((cap(&config), checkpoint.config().context), (Some(50.0), 8192));
-    assert_eq!(checkpoint.config().window(0), Some(4096));
+    assert_eq!(
+        (cap(&config), windows(&config)),
+        (Some(50.0), vec![Some(4096), None, Some(4096)])
+    );
 }
 
 /// What is wrong with rotations is named, and so is what they cannot be.
@@ -305,35 +306,50 @@ fn longrope_bounds_the_length_of_texts() {
     assert!(checkpoint.description().notes[0].contains("at most 32 token rows"));
 }
 
-/// Texts are as short as the window, so that attention sees all of them.
+/// The windows of the layers of a config, whose texts are as long as it says.
+fn windows(config: &Value) -> Vec<Option<usize>> {
+    let (_dir, checkpoint) = written(config);
+    let own = checkpoint.config();
+    assert_eq!(config["max_position_embeddings"], json!(own.context));
+    (0..own.layers).map(|layer| own.window(layer)).collect()
+}
+
+/// Texts may be longer than the window; a window that no text is longer than is none.
 #[test]
-fn a_window_bounds_the_keys_of_a_query_and_no_text() {
+fn windows_are_those_of_the_config() {
     let mut config = case("mistral, heads of their own length").config;
-    // A window that no text fills is none.
-    for (window, keys) in [
+    for (window, own) in [
         (json!(5), Some(5)),
+        (json!(63), Some(63)),
         (json!(64), None),
         (json!(1000), None),
         (Value::Null, None),
     ] {
         config["sliding_window"] = window;
-        let (_dir, checkpoint) = written(&config);
-        assert_eq!(checkpoint.config().context, 64);
-        assert_eq!([0, 1].map(|layer| checkpoint.config().window(layer)), [keys; 2]);
+        assert_eq!(windows(&config), [own; 3]);
     }
-    let ids = random_ids(written(&config).1.config(), 6, 1);
+    // Where programs differ in which layers have it, texts are as short as the window.
+    config["sliding_window"] = json!(5);
+    config["layer_types"] = json!(["sliding_attention", "full_attention", "sliding_attention"]);
+    let (_dir, checkpoint) = written(&config);
+    assert_eq!(checkpoint.config().context, 5);
+    assert_eq!(checkpoint.description().notes.len(), 1);
+    let ids = random_ids(checkpoint.config(), 6, 1);
+    assert!(FloatModel::new(&checkpoint).forward(&ids).is_err());
     // Nothing said is not null: these families have a window then, too.
     for name in ["mistral, heads of their own length", "cohere2"] {
         let mut config = case(name).config;
         config["max_position_embeddings"] = json!(8192);
         config.as_object_mut().expect("fields").remove("sliding_window");
-        let (_dir, checkpoint) = written(&config);
-        assert_eq!(checkpoint.config().context, 8192);
-        assert_eq!(checkpoint.config().window(0), Some(4096));
+        let windows = windows(&config);
+        // Where the config lists kinds of layers, one of them sees all keys.
+        let listed = config.get("layer_types").is_some();
+        assert!(
+            windows.iter().all(|own| *own == Some(4096) || *own == None && listed),
+            "{windows:?}"
+        );
+        assert!(windows.contains(&Some(4096)));
     }
-    config["sliding_window"] = json!(5);
-    let (_dir, checkpoint) = written(&config);
-    assert!(FloatModel::new(&checkpoint).forward(&ids).is_ok());
 }
 
 fn python(script: &str, arguments: &[&std::ffi::OsStr]) -> std::process::Output {
