@@ -106,7 +106,7 @@ fn proofs_with_balance_groups_are_accepted() {
             "{groups} groups"
         );
         let counts = proof.stark.sampled_values[1].len();
-        assert_eq!(counts, if groups == 1 { 4 } else { 16 });
+        assert_eq!(counts, if groups == 1 { 5 } else { 20 });
     }
 }
 
