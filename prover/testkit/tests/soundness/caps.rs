@@ -75,8 +75,8 @@ fn caps_change_scores() {
 fn the_table_is_that_of_the_key() {
     let scene = scene();
     let alter = |tables: &mut Columns| {
-        assert_eq!(tables.len(), 7);
-        tables[6][40_000] += BaseField::one();
+        assert_eq!(tables.len(), 8);
+        tables[7][40_000] += BaseField::one();
     };
     let hooks = Hooks {
         tables: &alter,
@@ -112,7 +112,7 @@ fn entries_are_counted() {
     }
 }
 
-/// A claimed sum of the entries that makes up for a multiplicity: the last sum of the table is that of all five relations.
+/// A claimed sum of the entries that makes up for a multiplicity: the last sum of the table is that of all six relations.
 #[test]
 fn entries_of_caps_are_in_the_claimed_sum() {
     let scene = scene();
