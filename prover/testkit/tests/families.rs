@@ -345,7 +345,7 @@ fn windows_are_those_of_the_config() {
         // Where the config lists kinds of layers, one of them sees all keys.
         let listed = config.get("layer_types").is_some();
         assert!(
-            windows.iter().all(|own| *own == Some(4096) || *own == None && listed),
+            windows.iter().all(|own| *own == Some(4096) || own.is_none() && listed),
             "{windows:?}"
         );
         assert!(windows.contains(&Some(4096)));
