@@ -182,7 +182,11 @@ fn of_chunk(proof: &ChunkProof) -> Vec<Row> {
     rows.extend(nonce("points_work", POINTS_WORK.label, |e| {
         matches!(e, VerifyError::Matmuls)
     }));
-    rows.extend(nonce("linear_work", CLAIMS_WORK.label, band_claim));
+    // The challenges of the band sumcheck are others then: their own work is missing, or the claim is another one.
+    rows.extend(nonce("linear_work", CLAIMS_WORK.label, |e| {
+        let work = |own: &VerifyError| matches!(own, VerifyError::Opening(OpeningError::Work(own)) if own.work.label == COLUMN_WORK);
+        band_claim(e) || work(e)
+    }));
     rows.extend(opening(parts_of(&proof.opening)));
     // One sum, which is in one equation with the sums of the lookups.
     rows.push(row!(Change "claimed_sum" => VerifyError::Stark(StarkError::Lookups)));
