@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use crate::scalar::{Source, Word};
 
-    /// Of blocks of 1 to 16 tokens, all bands, and all ends of the text.
+    /// A test of every band in blocks of 1 to 16 tokens, wherever the text ends.
     #[test]
     fn sums_are_those_of_the_pairs() {
         for block in 0..5u32 {

@@ -258,7 +258,7 @@ impl<E> Default for Ends<E> {
 }
 
 impl<E> Ends<E> {
-    /// What enters, and what leaves.
+    /// Both ends, the input first.
     pub fn both(self) -> [Option<E>; 2] {
         [self.input, self.output]
     }
@@ -286,7 +286,7 @@ pub enum BoundaryError {
     Committed { index: usize },
 }
 
-/// What enters and leaves every chunk, if there is a boundary between any two.
+/// The boundaries at both ends of every chunk. There must be one between any two neighbouring chunks.
 pub fn ends<B>(boundaries: &[B], chunks: usize) -> Result<Vec<Ends<&B>>, BoundaryError> {
     if boundaries.len().checked_add(1) != Some(chunks) {
         return Err(BoundaryError::Number {

@@ -1,6 +1,7 @@
 //! The verifier (docs/protocol.md): the same phases, in the same order, as the prover's `prove/src/lib.rs`.
 
-use num_traits::Zero;
+mod boundaries;
+
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{ends, BoundaryError, Chunk, ChunkError, Ends, PublicBoundary};
@@ -24,7 +25,7 @@ use crate::labels::{
 use crate::ledger::security_bits;
 use crate::length::most_bytes;
 use crate::message::{NoWork, NotCanonical, Unread};
-use crate::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
+use crate::opening::{self, Claim, Commitment, CommitmentParams, OpeningError};
 use crate::policy::{parameter_words, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
@@ -33,6 +34,9 @@ use crate::stark::{self, StarkClaim, StarkError};
 use crate::suite::Digest;
 use crate::sumcheck::{self, instance_scale, SumcheckError};
 use crate::transcript::Transcript;
+
+pub use self::boundaries::BoundaryClaim;
+use self::boundaries::{boundary_words, said_of};
 
 /// Protocol name and version, the first thing a transcript absorbs, with the suffix of the suite.
 pub const PROTOCOL: &str = "tessera/12";
@@ -139,12 +143,6 @@ pub fn open_transcript(
     let bytes: &[u8; Context::BYTES] = context.map_or(&none, Context::bytes);
     transcript.bytes("context", bytes);
     transcript
-}
-
-/// What was committed to for a boundary: number of units, and log2 of the length of messages.
-fn boundary_words(key: &ModelKey, statement: &Statement) -> [u32; 2] {
-    let params = key.boundary(statement.rows()).map(|(_, params)| params);
-    params.map_or([0; 2], |params| [params.tiles as u32, params.log_message])
 }
 
 /// Numbers of words of prompt and output, and of leading rows.
@@ -296,57 +294,6 @@ pub struct Conversation {
     pub end: SecureField,
     /// The claims on the committed boundaries that the chunk has.
     pub boundaries: Vec<BoundaryClaim>,
-}
-
-/// What a committed boundary is claimed to be at the random point, as an opening takes it.
-#[derive(Debug)]
-pub struct BoundaryClaim {
-    /// The commitment.
-    pub commitment: Commitment,
-    /// The coefficient of every unit.
-    pub units: Vec<SecureField>,
-    /// The point of a unit.
-    pub point: Vec<SecureField>,
-    /// The value.
-    pub value: SecureField,
-}
-
-impl BoundaryClaim {
-    /// The claims about the committed boundaries of a chunk, input first.
-    pub fn of(key: &ModelKey, public: &Public<'_>, values: &[Option<SecureField>; 2]) -> Vec<Self> {
-        let Some((units, params)) = key.boundary(public.statement.rows()) else {
-            return Vec::new();
-        };
-        let token = &public.points.token;
-        let feature = public.points.out(public.shape.padded.hidden);
-        let ends = public.ends.both().into_iter().zip(values);
-        let claim = |(end, value): (Option<&PublicBoundary>, &Option<SecureField>), name| match (end, value) {
-            (Some(PublicBoundary::Committed(root)), Some(value)) => Some(Self {
-                commitment: Commitment {
-                    name,
-                    params,
-                    root: *root,
-                },
-                units: units.coefficients(token, feature),
-                point: units.local_point(token, feature),
-                value: *value,
-            }),
-            _ => None,
-        };
-        let names = [CommitmentName::Input, CommitmentName::Output];
-        ends.zip(names).filter_map(|(end, name)| claim(end, name)).collect()
-    }
-
-    /// The claim, to be opened.
-    pub fn claim(&self) -> Claim<'_> {
-        Claim {
-            commitment: self.commitment,
-            columns: self.commitment.params.all(),
-            point: &self.point,
-            gamma: &self.units,
-            value: self.value,
-        }
-    }
 }
 
 impl Conversation {
@@ -580,7 +527,8 @@ fn verify_matmuls(
     let said = said.exactly(expected, |got| VerifyError::Products { got, expected })?;
     let said = transcript.receive(OPERANDS, said)?;
     let operands = Operands::of(public.shape, said);
-    let boundaries = boundaries_of(committed, said.last().copied().filter(|_| further > 0))?;
+    let boundaries = said_of(committed, said.last().copied().filter(|_| further > 0));
+    let boundaries = boundaries.ok_or(VerifyError::NoBoundary)?;
     if sum_of_products(public.shape, &operands) != end.value {
         return Err(VerifyError::Matmuls);
     }
@@ -596,20 +544,6 @@ fn verify_matmuls(
         boundaries,
         embedding,
     })
-}
-
-/// What the prover says of both ends of a chunk. Of one that is not committed to it says zero, which means nothing.
-fn boundaries_of(
-    committed: [bool; 2],
-    said: Option<[SecureField; 2]>,
-) -> Result<[Option<SecureField>; 2], VerifyError> {
-    let [input, output] = said.unwrap_or_default();
-    let [enters, leaves] = committed;
-    let ends = [(enters, input), (leaves, output)];
-    match ends.iter().all(|(committed, value)| *committed || value.is_zero()) {
-        true => Ok(ends.map(|(committed, value)| committed.then_some(value))),
-        false => Err(VerifyError::NoBoundary),
-    }
 }
 
 /// What the batch of the matmuls is at its end: products of what is received.

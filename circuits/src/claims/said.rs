@@ -15,7 +15,7 @@ pub enum Said {
     Operand(Product, usize),
     /// The denominators of a tree of lookups at its last point (section 8.5).
     Denominator(usize),
-    /// What enters a chunk, 0, or leaves it, 1, at the random point, where it is committed to (section 15).
+    /// The value of a committed boundary at the random point: of the one that enters the chunk, 0, or of the one that leaves it, 1 (section 15).
     Boundary(usize),
 }
 

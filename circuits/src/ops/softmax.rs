@@ -53,7 +53,7 @@ const PROBABILITIES: usize = 14;
 impl Part {
     /// (layer, head, pair of blocks of tokens, query in its block, key in its block), of the layers without a window.
     pub const SCORES: Self = Self::new(5, "Scores");
-    /// The same of the layers with a window.
+    /// (layer, head, pair of blocks of tokens, query in its block, key in its block), of the layers with a window.
     pub const WINDOWED: Self = Self::new(13, "Windowed");
     /// (layer, head, query token)
     pub const SOFTMAX: Self = Self::new(6, "Softmax");

@@ -99,6 +99,21 @@ pub fn windowed_config(keys: u32, layers: impl IntoIterator<Item = usize>) -> Mo
     }
 }
 
+/// A config of three layers with few weights, whose residual stream is wide: boundaries of few rows are committed to.
+pub fn wide_config(hidden: usize, context: usize) -> ModelConfig {
+    ModelConfig {
+        hidden,
+        layers: 3,
+        heads: 1,
+        kv_heads: 1,
+        head_dim: 4,
+        ff: 8,
+        vocab: 40,
+        context,
+        ..odd_config()
+    }
+}
+
 /// A config of an encoder, with texts of more than a block of tokens.
 pub fn encoder_config(pooling: Pooling) -> ModelConfig {
     ModelConfig {

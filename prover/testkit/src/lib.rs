@@ -1,5 +1,6 @@
 //! Committed models for tests. The tests, benches and examples that need the whole prover are this package's own.
 
+mod chains;
 mod golden;
 mod grind;
 
@@ -25,6 +26,7 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 
+pub use chains::{assert_refused_by, refusals};
 pub use golden::{golden_statements, GoldenStatement, GOLDEN_PROOFS};
 pub use grind::{rework, reworked};
 pub use tessera_model::sample::{edit, extreme_model, random_model};

@@ -7,7 +7,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::boundary::{BoundaryUnits, COMMITTED_VALUES};
 use tessera_circuits::chunk::{ends, Boundary, BoundaryError, Chunk, PublicBoundary};
 use tessera_circuits::mle::eval_padded;
-use tessera_circuits::model::{ModelConfig, WeightFormat, MIN_ROWS_LOG};
+use tessera_circuits::model::{WeightFormat, MIN_ROWS_LOG};
 use tessera_circuits::statement::Statement;
 use tessera_model::forward::{ForwardState, Input};
 use tessera_prover::column::Column;
@@ -15,36 +15,25 @@ use tessera_prover::opening::{open, CommittedUnits, ProverClaim};
 use tessera_prover::{prove_chunk, public_boundary};
 use tessera_support::progress::Silent;
 use tessera_support::random::SplitMix;
-use tessera_testkit::{odd_config, random_ids, random_model, reworked, TestModel};
+use tessera_testkit::{random_ids, random_model, refusals, reworked, wide_config, TestModel};
 use tessera_verifier::opening::parts::parts_of;
 use tessera_verifier::opening::{CommitmentName, CommitmentParams};
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{verify, verify_bytes, verify_chunk, ChunkStatement, VerifyError};
+use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
 
 /// One layer each.
 const LAYERS: [usize; 3] = [1; 3];
 /// The fewest rows whose boundaries are committed to.
 const ROWS: usize = 128;
 
-/// A model of few weights whose stream is wide.
-fn config() -> ModelConfig {
-    ModelConfig {
-        hidden: COMMITTED_VALUES / ROWS,
-        layers: 3,
-        heads: 1,
-        kv_heads: 1,
-        head_dim: 4,
-        ff: 8,
-        vocab: 40,
-        context: ROWS + 2,
-        ..odd_config()
-    }
-}
-
 fn make(seed: u64) -> TestModel {
-    TestModel::new(random_model(config(), WeightFormat::Int8, seed))
+    TestModel::new(random_model(
+        wide_config(COMMITTED_VALUES / ROWS, ROWS + 2),
+        WeightFormat::Int8,
+        seed,
+    ))
 }
 
 fn model() -> &'static TestModel {
@@ -61,38 +50,11 @@ fn honest() -> &'static Proof {
     PROOF.get_or_init(|| model().prove_chunks(&prompt(ROWS, 3), 1, &LAYERS))
 }
 
-/// The chunks of a proof that do not verify on their own, with the reasons. The proof as a whole must be refused for the first of them.
-fn refusals(proof: &Proof) -> Vec<(usize, VerifyError)> {
-    let (key, statement) = (&model().key, &proof.statement);
-    let layers = proof.chunks.iter().map(|c| c.layers as usize);
-    let chunks = Chunk::partition(layers, key.config.layers).expect("a partition");
-    let ends = ends(&proof.boundaries, chunks.len()).expect("boundaries");
-    let id = key.id().expect("the key encodes");
-    let mut refusals = Vec::new();
-    for (i, ((chunk, ends), own)) in chunks.iter().zip(ends).zip(&proof.chunks).enumerate() {
-        let claim = ChunkStatement {
-            key,
-            model: &id,
-            statement,
-            chunk,
-            ends,
-            context: None,
-        };
-        refusals.extend(verify_chunk(&claim, own).err().map(|error| (i, error)));
-    }
-    let whole = verify(key, proof).err().map(|error| error.to_string());
-    assert_eq!(whole, refusals.first().map(|(_, error)| error.to_string()));
-    refusals
-}
-
 /// Asserts that exactly these chunks of an altered honest proof refuse, because their challenges are others.
 fn assert_refused_by(chunks: &[usize], what: &str, alter: impl FnOnce(&mut Proof)) {
     let mut proof = honest().clone();
     alter(&mut proof);
-    let refusals = refusals(&reworked(&model().key, proof));
-    let expected = |(_, error): &(usize, VerifyError)| matches!(error, VerifyError::Gkr(_));
-    assert!(refusals.iter().all(expected), "{what}: {refusals:?}");
-    assert!(refusals.iter().map(|(i, _)| i).eq(chunks), "{what}: {refusals:?}");
+    tessera_testkit::assert_refused_by(&model().key, chunks, what, proof);
 }
 
 /// The verifier's answer about altered boundaries of an honest proof.
@@ -114,7 +76,7 @@ fn a_chain_with_committed_boundaries_is_proved() {
     assert_eq!(Proof::from_bytes(&bytes).expect("a proof").boundaries, proof.boundaries);
     let verified = verify_bytes(&model().key, &bytes).expect("the proof verifies");
     println!("{} bytes, {:.1} bits", bytes.len(), verified.security_bits);
-    assert!(refusals(proof).is_empty());
+    assert!(refusals(&model().key, proof).is_empty());
 }
 
 /// Whether a boundary is committed to follows from its size: verifiers refuse a root of a small one, and values of a large one.
@@ -184,7 +146,7 @@ fn chunks_of_other_proofs_do_not_fit() {
             // Layouts of other numbers of rows have other numbers of messages.
             let mut proof = honest().clone();
             spliced(&mut proof);
-            let refusals = refusals(&reworked(&model().key, proof));
+            let refusals = refusals(&model().key, &reworked(&model().key, proof));
             assert!(refusals.iter().map(|(i, _)| i).eq(&around), "{what}: {refusals:?}");
             if what == "another prompt" {
                 assert_refused_by(&[at], what, |p| p.chunks[at] = other.chunks[at].clone());

@@ -11,7 +11,7 @@ use tessera_model::forward::{ForwardState, Input, Witness};
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::{prove, prove_chunk};
 use tessera_support::progress::Silent;
-use tessera_testkit::{banded_config, clear, odd_config, random_ids, random_model, reworked, TestModel};
+use tessera_testkit::{banded_config, clear, odd_config, random_ids, random_model, refusals, reworked, TestModel};
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::{verify, verify_bytes, verify_chunk, ChunkStatement, VerifyError};
@@ -42,39 +42,11 @@ fn honest() -> &'static Proof {
     PROOF.get_or_init(|| model().prove_chunks(&prompt(3), 3, &LAYERS))
 }
 
-/// The chunks of a proof that do not verify on their own, with the reasons. The proof as a whole must be refused for the
-/// first of them.
-fn refusals(proof: &Proof) -> Vec<(usize, VerifyError)> {
-    let (key, statement) = (&model().key, &proof.statement);
-    let layers = proof.chunks.iter().map(|c| c.layers as usize);
-    let chunks = Chunk::partition(layers, key.config.layers).expect("a partition");
-    let ends = ends(&proof.boundaries, chunks.len()).expect("boundaries");
-    let id = key.id().expect("the key encodes");
-    let mut refusals = Vec::new();
-    for (i, ((chunk, ends), own)) in chunks.iter().zip(ends).zip(&proof.chunks).enumerate() {
-        let claim = ChunkStatement {
-            key,
-            model: &id,
-            statement,
-            chunk,
-            ends,
-            context: None,
-        };
-        refusals.extend(verify_chunk(&claim, own).err().map(|error| (i, error)));
-    }
-    let whole = verify(key, proof).err().map(|error| error.to_string());
-    assert_eq!(whole, refusals.first().map(|(_, error)| error.to_string()));
-    refusals
-}
-
 /// Asserts that exactly these chunks of an altered honest proof refuse, because their challenges are others.
 fn assert_refused_by(chunks: &[usize], what: &str, alter: impl FnOnce(&mut Proof)) {
     let mut proof = honest().clone();
     alter(&mut proof);
-    let refusals = refusals(&reworked(&model().key, proof));
-    let expected = |(_, error): &(usize, VerifyError)| matches!(error, VerifyError::Gkr(_));
-    assert!(refusals.iter().all(expected), "{what}: {refusals:?}");
-    assert!(refusals.iter().map(|(i, _)| i).eq(chunks), "{what}: {refusals:?}");
+    tessera_testkit::assert_refused_by(&model().key, chunks, what, proof);
 }
 
 /// The values of a boundary in clear.
@@ -100,7 +72,7 @@ fn any_partition_is_proved() {
         assert_eq!((verified.chunks, verified.statement), (layers.len(), proof.statement));
         println!("{layers:?}: {} bytes, {:.1} bits", bytes.len(), verified.security_bits);
     }
-    assert!(refusals(honest()).is_empty());
+    assert!(refusals(&model.key, honest()).is_empty());
 }
 
 /// Whoever verifies a chunk alone must show both boundaries, where there are any.
@@ -493,7 +465,7 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
     for (first, refusing) in [(&dishonest[0], 0), (&honest[0], 1)] {
         let mut proof = proof.clone();
         proof.boundaries[0] = PublicBoundary::Clear(first.clone());
-        let refusals = refusals(&reworked(&model.key, proof));
+        let refusals = refusals(&model.key, &reworked(&model.key, proof));
         assert!(
             matches!(refusals[..], [(i, VerifyError::Gkr(_))] if i == refusing),
             "{refusals:?}"

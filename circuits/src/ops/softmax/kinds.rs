@@ -93,8 +93,8 @@ impl BlockPairs {
         self.reach
     }
 
-    /// Of the pairs whose key is so many blocks before the query, the pairs of tokens of which the query sees the key; `None` if they are
-    /// all such.
+    /// Which keys the queries see in a pair of blocks whose key block is so many blocks before the query's; `None` if every query sees every
+    /// key there.
     pub fn band(&self, blocks_before: usize) -> Option<Band> {
         let tokens = 1i64 << self.block;
         // The query and the key are `apart + i - j` tokens apart, `i` and `j` their places in their blocks.

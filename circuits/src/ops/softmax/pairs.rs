@@ -56,7 +56,7 @@ impl<K: Scalar> Public<'_, K> {
         padded(weights.iter().enumerate().map(own).collect(), self.lead(part))
     }
 
-    /// Of every query of a kind of layers the sum of the weights of the keys that it sees.
+    /// For every query, the sum of the weights of the keys that it sees in layers of this kind.
     pub(super) fn seen(&self, kind: &Kind) -> Vec<K> {
         let keys = eq_table(&self.points.key);
         if !self.shape.config.is_causal() {

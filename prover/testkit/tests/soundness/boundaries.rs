@@ -6,15 +6,15 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::base;
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::boundary::BoundaryUnits;
-use tessera_circuits::chunk::{Boundary, Chunk, Ends, PublicBoundary};
-use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::chunk::{Boundary, Ends, PublicBoundary};
+use tessera_circuits::model::WeightFormat;
 use tessera_circuits::ops::stream;
 use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_prover::trace::Columns;
-use tessera_testkit::{odd_config, random_ids, random_model, TestModel};
+use tessera_testkit::{random_ids, random_model, wide_config, TestModel};
 use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
 use tessera_verifier::verify::{open_transcript, VerifyError};
 
@@ -31,40 +31,14 @@ const HIDDEN: usize = 1000;
 impl Scene {
     /// A chunk of a layer of three, with committed boundaries.
     fn wide(layer: usize) -> Self {
-        let config = ModelConfig {
-            hidden: HIDDEN,
-            layers: 3,
-            heads: 1,
-            kv_heads: 1,
-            head_dim: 4,
-            ff: 8,
-            vocab: 40,
-            context: ROWS,
-            ..odd_config()
-        };
+        let config = wide_config(HIDDEN, ROWS);
         let model = TestModel::new(random_model(config, WeightFormat::Int8, 7));
         let statement = Statement {
             prompt: random_ids(&model.key.config, ROWS, 3),
             output: vec![0],
         };
         let witness = witness_of(&model.quantised, &statement);
-        let mut scene = Self::whole(model, statement, witness);
-        if layer > 0 {
-            scene.chunk = Chunk {
-                start: 0,
-                end: layer,
-                of: 3,
-            };
-            scene.run();
-            scene.input = scene.output.take();
-        }
-        scene.chunk = Chunk {
-            start: layer,
-            end: layer + 1,
-            of: 3,
-        };
-        scene.run();
-        scene
+        Self::whole(model, statement, witness).of_layers(layer, layer + 1)
     }
 }
 

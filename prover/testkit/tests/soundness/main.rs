@@ -128,19 +128,25 @@ impl Scene {
             layers: 7,
             ..odd_config()
         };
-        let mut scene = Self::of(random_model(config, WeightFormat::Int16, 7));
+        let scene = Self::of(random_model(config, WeightFormat::Int16, 7));
+        scene.of_layers(start, end)
+    }
+
+    /// The chunk of some layers alone, with what really enters and leaves them.
+    fn of_layers(mut self, start: usize, end: usize) -> Self {
+        let of = self.model.key.config.layers;
         if start > 0 {
-            scene.chunk = Chunk {
+            self.chunk = Chunk {
                 start: 0,
                 end: start,
-                of: 7,
+                of,
             };
-            scene.run();
-            scene.input = scene.output.take();
+            self.run();
+            self.input = self.output.take();
         }
-        scene.chunk = Chunk { start, end, of: 7 };
-        scene.run();
-        scene
+        self.chunk = Chunk { start, end, of };
+        self.run();
+        self
     }
 
     /// Runs the chunk from what enters it: sets witness and output.
