@@ -15,13 +15,13 @@
 //! # let key = unrooted_key(&random_model(odd_config(), tessera_circuits::model::WeightFormat::Int8, 7));
 //!
 //! // For statements of five to eight token rows and three output tokens, of a valid key.
-//! let plan = Plan::new(&key, 3, 3).expect("a decoder whose scores are not capped");
+//! let plan = Plan::new(&key, 8, 3).expect("a decoder whose scores are not capped");
 //! assert_eq!(plan.prompt_tokens(&key), 3..=6);
 //! assert!(plan.program.iter().all(|segment| segment.gas <= Budget::TRANSACTION.gas));
 //!
 //! // It calculates what the verifier calculates, and its digest depends on the key and on the lengths.
 //! plan.check(&key, [1, 2, 3, 4]).expect("the same function");
-//! let other = Plan::new(&key, 3, 4).expect("a plan");
+//! let other = Plan::new(&key, 8, 4).expect("a plan");
 //! assert_ne!(plan.id(&key)?, other.id(&key)?);
 //! # Ok::<(), tessera_verifier::codec::CodecError>(())
 //! ```
