@@ -95,10 +95,22 @@ impl Chunk {
         }
     }
 
-    /// How many of the layers have a window. Of chunks of one model, those with as many layers, as many of them with a window, and the same
-    /// of the embedding and the logits have the same shape.
-    pub fn windowed(&self, model: &ModelConfig) -> usize {
-        self.layers().filter(|layer| model.window(*layer).is_some()).count()
+    /// What decides the shape of a chunk of a model: the embedding and the logits, which it has or has not, the number of its layers,
+    /// and how many of them have a window.
+    pub fn kind(&self, model: &ModelConfig) -> (bool, bool, usize, usize) {
+        let windowed = self.layers().filter(|layer| model.window(*layer).is_some()).count();
+        (self.is_first(), self.is_last(), self.layers().len(), windowed)
+    }
+
+    /// The first chunk of each [kind](Self::kind): the others have the shapes of these.
+    pub fn of_each_kind(chunks: &[Self], model: &ModelConfig) -> Vec<Self> {
+        let mut known: Vec<Self> = Vec::new();
+        for chunk in chunks {
+            if known.iter().all(|other| other.kind(model) != chunk.kind(model)) {
+                known.push(*chunk);
+            }
+        }
+        known
     }
 
     /// The parameters of the chunk alone. What enters takes the place of the embedding; the norm of the last state, which

@@ -10,6 +10,7 @@ mod estimate;
 #[cfg(test)]
 mod tests;
 
+use std::cell::OnceCell;
 use std::path::Path;
 use tessera_prover::opening::params_for;
 
@@ -192,6 +193,19 @@ impl Subject {
 
     /// The plan that does `task` with these choices.
     pub fn with_choices(&self, task: Task, choices: Choices) -> Plan {
+        self.way(task, choices, &OnceCell::new())
+    }
+
+    /// The plans of all ways to do a task. Claims are the same in each, and take the longest to count.
+    fn each_way(&self, task: Task) -> impl Iterator<Item = Plan> + '_ {
+        let claims = OnceCell::new();
+        self.ways(task)
+            .into_iter()
+            .map(move |choices| self.way(task, choices, &claims))
+    }
+
+    /// The plan of one way. `claims` are the bytes of the claims of this task, if they are counted already.
+    fn way(&self, task: Task, choices: Choices, claims: &OnceCell<u64>) -> Plan {
         let model = estimate::Model {
             config: &self.config,
             format: self.format,
@@ -203,7 +217,7 @@ impl Subject {
             tokenizer: self.tokenizer as u64,
         };
         let phases = match task {
-            Task::Prove { lengths, chunk } => estimate::prove(&model, &chunk, lengths, &choices),
+            Task::Prove { lengths, chunk } => estimate::prove(&model, &chunk, lengths, &choices, claims),
             Task::Generate { rows, logits } => vec![
                 model.read_tokenizer(),
                 model.generate(rows as u64, logits, choices.residency),
@@ -245,13 +259,7 @@ impl Subject {
     ) -> Result<Plan, BudgetTooSmall> {
         let lengths = lengths.into();
         // Inner chunks of the same length, with as many windows, need the same.
-        let mut kinds: Vec<Chunk> = Vec::new();
-        let kind = |c: &Chunk| (c.is_first(), c.is_last(), c.layers().len(), c.windowed(&self.config));
-        for chunk in chunks {
-            if kinds.iter().all(|known| kind(known) != kind(chunk)) {
-                kinds.push(*chunk);
-            }
-        }
+        let kinds = Chunk::of_each_kind(chunks, &self.config);
         let largest = |choices| {
             let plans = kinds.iter().map(|chunk| {
                 let task = Task::Prove { lengths, chunk: *chunk };
@@ -304,20 +312,13 @@ impl Subject {
 
     /// The plan for `task` that needs least memory.
     pub fn smallest(&self, task: Task) -> Plan {
-        let plans = self
-            .ways(task)
-            .into_iter()
-            .map(|choices| self.with_choices(task, choices));
-        let least = plans.min_by_key(Plan::budget_bytes);
+        let least = self.each_way(task).min_by_key(Plan::budget_bytes);
         least.unwrap_or_else(|| self.with_choices(task, Choices::default()))
     }
 
     /// The fastest plan for `task` that fits `budget`; `None` is no limit.
     pub fn plan(&self, task: Task, budget: Option<Budget>) -> Result<Plan, BudgetTooSmall> {
-        let mut plans = self
-            .ways(task)
-            .into_iter()
-            .map(|choices| self.with_choices(task, choices));
+        let mut plans = self.each_way(task);
         let Some(Budget(budget)) = budget else {
             return Ok(plans.next().unwrap_or_default());
         };

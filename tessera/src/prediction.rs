@@ -135,18 +135,16 @@ impl Prediction {
         let cells: u128 = shapes.iter().map(Shape::cells).sum();
         let proof_bytes = size::proof(key, &chunks, &shapes, tokens);
         let channels: usize = config.matmuls().iter().map(|matmul| matmul.out_dim).sum();
+        let kinds = Chunk::of_each_kind(&chunks, config);
         let plans = |choices: Choices| {
             let plan = |chunk: &Chunk| {
                 let (lengths, chunk) = (rows.into(), *chunk);
                 subject.with_choices(Task::Prove { lengths, chunk }, choices)
             };
-            chunks
-                .iter()
-                .map(plan)
-                .max_by_key(Plan::predicted_bytes)
-                .unwrap_or_default()
+            let plans = kinds.iter().map(plan);
+            plans.max_by_key(Plan::predicted_bytes).unwrap_or_default()
         };
-        let smallest = chunks.iter().map(|chunk| {
+        let smallest = kinds.iter().map(|chunk| {
             let (lengths, chunk) = (rows.into(), *chunk);
             exact.smallest(Task::Prove { lengths, chunk }).budget_bytes()
         });

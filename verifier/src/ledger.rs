@@ -39,16 +39,7 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
     let lengths = lengths.into();
     let bits = |errors: f64| 0.0 - errors.log2();
     // Most chunks are alike, and have the same ledger.
-    let kind = |chunk: &Chunk| {
-        let opened = key.opened(chunk);
-        (
-            chunk.is_first(),
-            chunk.is_last(),
-            chunk.layers().len(),
-            chunk.windowed(&key.config),
-            opened.tiles().len(),
-        )
-    };
+    let kind = |chunk: &Chunk| (chunk.kind(&key.config), key.opened(chunk).tiles().len());
     let mut known = Vec::new();
     let mut sum = 0.0;
     for chunk in chunks {

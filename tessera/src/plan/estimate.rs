@@ -1,6 +1,8 @@
 //! Resident bytes of every phase of a statement, added up from the tables that the phase holds. The sums
 //! follow `prove/src/lib.rs` and what it calls; a test compares them with measured peaks.
 
+use std::cell::OnceCell;
+
 use tessera_circuits::air::tables;
 use tessera_circuits::boundary::BoundaryUnits;
 use tessera_circuits::chunk::Chunk;
@@ -214,8 +216,14 @@ fn copied(mut tables: Vec<u64>) -> u64 {
     tables.iter().sum::<u64>() + tables.iter().rev().take(COPIES).sum::<u64>()
 }
 
-/// All phases of a proof of a chunk.
-pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices: &Choices) -> Vec<Phase> {
+/// All phases of a proof of a chunk. `counted` is what [`claims::bytes`] says of the chunk, which no choice changes.
+pub(super) fn prove(
+    model: &Model<'_>,
+    chunk: &Chunk,
+    lengths: Lengths,
+    choices: &Choices,
+    counted: &OnceCell<u64>,
+) -> Vec<Phase> {
     let shape = Shape::with_limbs(model.config, model.limbs, chunk, lengths);
     let trace = Activations::new(shape, &model.commitment);
     let (shape, c) = (&trace.shape, &trace.shape.config);
@@ -254,7 +262,8 @@ pub(super) fn prove(model: &Model<'_>, chunk: &Chunk, lengths: Lengths, choices:
     let lookups = committed + idle + arena_bytes(&trees);
 
     // The sums of the first pass become the message of the second.
-    let claims = committed + idle + sums + claims::bytes(shape, &trees, model.exponents);
+    let counted = counted.get_or_init(|| claims::bytes(shape, &trees, model.exponents));
+    let claims = committed + idle + sums + *counted;
 
     // What is proved in one piece is recorded while it is generated, but for pairs of rows.
     let pairs: u64 = [Part::SCORES, Part::WINDOWED, Part::SOFTMAX]
