@@ -95,22 +95,11 @@ impl Chunk {
         }
     }
 
-    /// What decides the shape of a chunk of a model: the embedding and the logits, which it has or has not, the number of its layers,
-    /// and how many of them have a window.
+    /// Two chunks of a model have the same shape if this is the same: whether they have the embedding, whether they have the logits, the
+    /// number of their layers, and how many of these have a window.
     pub fn kind(&self, model: &ModelConfig) -> (bool, bool, usize, usize) {
         let windowed = self.layers().filter(|layer| model.window(*layer).is_some()).count();
         (self.is_first(), self.is_last(), self.layers().len(), windowed)
-    }
-
-    /// The first chunk of each [kind](Self::kind): the others have the shapes of these.
-    pub fn of_each_kind(chunks: &[Self], model: &ModelConfig) -> Vec<Self> {
-        let mut known: Vec<Self> = Vec::new();
-        for chunk in chunks {
-            if known.iter().all(|other| other.kind(model) != chunk.kind(model)) {
-                known.push(*chunk);
-            }
-        }
-        known
     }
 
     /// The parameters of the chunk alone. What enters takes the place of the embedding; the norm of the last state, which
@@ -317,7 +306,10 @@ pub fn ends<B>(boundaries: &[B], chunks: usize) -> Result<Vec<Ends<&B>>, Boundar
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{odd_config, test_params, ChannelShift, ColumnNorms, MatrixId};
+    use crate::model::{
+        odd_config, test_params, Blocks, ChannelShift, ColumnNorms, LimbSet, Limbs, Mask, MatrixId, Windows,
+    };
+    use crate::shape::{Part, Shape};
 
     const LAYERS: usize = 7;
 
@@ -345,6 +337,53 @@ mod tests {
         params.norm_final.shift = ChannelShift::one(13);
         (params.embed_exponent, params.embed) = (5, StreamShift::one(9));
         params
+    }
+
+    /// Windows in another order, and layers in another place, make no other shape; another number of either does.
+    #[test]
+    fn chunks_of_one_kind_have_one_shape() {
+        let config = ModelConfig {
+            context: 1 << 13,
+            blocks: Blocks {
+                mask: Mask::Windows(Windows::new(100, [1, 2, 5])),
+                ..Blocks::DECODER
+            },
+            ..config()
+        };
+        let all = (0..LAYERS).flat_map(|start| (start + 1..=LAYERS).map(move |end| (start, end)));
+        let chunks: Vec<Chunk> = all.map(|(start, end)| Chunk { start, end, of: LAYERS }).collect();
+        let shape = |chunk: &Chunk| {
+            let shape = Shape::with_limbs(&config, LimbSet::all(Limbs::Two), chunk, 600);
+            let of = |part: &Part| {
+                (
+                    *part,
+                    shape.full_axes(*part),
+                    shape.lanes(*part),
+                    shape.columns(*part),
+                    shape.fractions(),
+                )
+            };
+            shape.parts().iter().map(of).collect::<Vec<_>>()
+        };
+        let mut alike = 0;
+        for a in &chunks {
+            for b in &chunks {
+                if a.kind(&config) == b.kind(&config) {
+                    assert_eq!(shape(a), shape(b), "{a:?} and {b:?}");
+                    alike += usize::from(a != b);
+                }
+            }
+        }
+        // Layers 3 and 4 have no window, and 5 has one.
+        let [without, other, with] = [3, 4, 5].map(|start| Chunk {
+            start,
+            end: start + 1,
+            of: LAYERS,
+        });
+        assert_eq!(without.kind(&config), other.kind(&config));
+        assert_ne!(without.kind(&config), with.kind(&config));
+        assert_ne!(shape(&without), shape(&with));
+        assert!(alike > 10, "{alike}");
     }
 
     /// All partitions of the model.

@@ -204,6 +204,24 @@ impl Subject {
             .map(move |choices| self.way(task, choices, &claims))
     }
 
+    /// The first chunk of each kind. A chunk of the same shape that opens as many bands of the weights needs the same memory.
+    pub(crate) fn kinds(&self, chunks: &[Chunk]) -> Vec<Chunk> {
+        let kind = |chunk: &Chunk| {
+            let bands = estimate::opened(&self.commitment, &self.config, chunk).bands().len();
+            (chunk.kind(&self.config), bands)
+        };
+        let mut known = Vec::new();
+        let mut firsts = Vec::new();
+        for chunk in chunks {
+            let own = kind(chunk);
+            if !known.contains(&own) {
+                known.push(own);
+                firsts.push(*chunk);
+            }
+        }
+        firsts
+    }
+
     /// The plan of one way. `claims` are the bytes of the claims of this task, if they are counted already.
     fn way(&self, task: Task, choices: Choices, claims: &OnceCell<u64>) -> Plan {
         let model = estimate::Model {
@@ -258,8 +276,7 @@ impl Subject {
         budget: Option<Budget>,
     ) -> Result<Plan, BudgetTooSmall> {
         let lengths = lengths.into();
-        // Inner chunks of the same length, with as many windows, need the same.
-        let kinds = Chunk::of_each_kind(chunks, &self.config);
+        let kinds = self.kinds(chunks);
         let largest = |choices| {
             let plans = kinds.iter().map(|chunk| {
                 let task = Task::Prove { lengths, chunk: *chunk };

@@ -135,7 +135,7 @@ impl Prediction {
         let cells: u128 = shapes.iter().map(Shape::cells).sum();
         let proof_bytes = size::proof(key, &chunks, &shapes, tokens);
         let channels: usize = config.matmuls().iter().map(|matmul| matmul.out_dim).sum();
-        let kinds = Chunk::of_each_kind(&chunks, config);
+        let kinds = exact.kinds(&chunks);
         let plans = |choices: Choices| {
             let plan = |chunk: &Chunk| {
                 let (lengths, chunk) = (rows.into(), *chunk);

@@ -10,7 +10,7 @@ use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat, MI
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::trees::{lookup_trees, Forest};
-use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::policy::STARK_LOG_BLOWUP;
 use tessera_verifier::suite::Suite;
 
@@ -216,6 +216,11 @@ fn copied(mut tables: Vec<u64>) -> u64 {
     tables.iter().sum::<u64>() + tables.iter().rev().take(COPIES).sum::<u64>()
 }
 
+/// The columns of the weights' commitment that a chunk opens.
+pub(super) fn opened(commitment: &CommitmentParams, config: &ModelConfig, chunk: &Chunk) -> OpenedColumns {
+    commitment.columns_of(&chunk.tiles(config), config.band_log())
+}
+
 /// All phases of a proof of a chunk. `counted` is what [`claims::bytes`] says of the chunk, which no choice changes.
 pub(super) fn prove(
     model: &Model<'_>,
@@ -246,9 +251,7 @@ pub(super) fn prove(
     let made = base + idle + made(shape);
     let commit = base + idle + trace.committed() + counts.max(encoding_bytes(model.suite, &trace.params));
 
-    let opened = model
-        .commitment
-        .columns_of(&chunk.tiles(model.config), model.config.band_log());
+    let opened = opened(&model.commitment, model.config, chunk);
     let sums = BAND_SUMS * opened.bands().len() as u64;
     let products = shape
         .products()

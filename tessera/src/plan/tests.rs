@@ -1,9 +1,11 @@
+use std::collections::BTreeSet;
+
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, WeightFormat};
 use tessera_circuits::wording::bytes;
 
 use super::*;
-use tessera_samples::fixture_size_config;
+use tessera_samples::{fixture_size_config, windowed_config};
 use tessera_synthetic::PublicShape;
 
 fn subject(config: &ModelConfig, codeword_file: bool) -> Subject {
@@ -148,4 +150,31 @@ fn choices_follow_the_budget() {
     assert!(matches!(smallest.choices.residency, Residency::Window { .. }));
     let setup = subject.smallest(Task::Setup { tokens: 384 });
     assert_eq!(setup.choices.split.log(), Split::MAX);
+}
+
+/// Chunks of one kind need the same memory, so that a plan of the first of each is a plan of all: with windows in some layers, and with
+/// chunks that do not end where columns of the commitment end.
+#[test]
+fn chunks_of_one_kind_need_the_same_memory() {
+    let windows = windowed_config(16, [0, 2]);
+    for (config, partition, rows) in [
+        (windows, vec![1; 3], 40),
+        (tinyllama(), vec![1; 22], 16),
+        (tinyllama(), vec![2; 11], 16),
+    ] {
+        let subject = subject(&config, true);
+        let chunks = Chunk::partition(partition, config.layers).unwrap();
+        let needed = |chunks: &[Chunk]| -> BTreeSet<u64> {
+            let tasks = chunks.iter().map(|chunk| Task::Prove {
+                lengths: rows.into(),
+                chunk: *chunk,
+            });
+            tasks
+                .map(|task| subject.with_choices(task, Choices::default()).predicted_bytes())
+                .collect()
+        };
+        let kinds = subject.kinds(&chunks);
+        println!("{} chunks, {} kinds, {:?}", chunks.len(), kinds.len(), needed(&chunks));
+        assert_eq!(needed(&kinds), needed(&chunks));
+    }
 }
