@@ -12,10 +12,10 @@ use stwo::core::fields::m31::P;
 use crate::gains::Gains;
 use crate::model::{
     range, ByClass, ChannelShift, LayerParams, MatmulKind, MatrixId, ModelConfig, ModelError, ModelParams, NormParams,
-    PostNorm, RowClass, StreamShift, Writer, MAX_ENTRIES, MIN_WEIGHT_BITS,
+    PostNorm, RowClass, StreamShift, Writer, MAX_CONTEXT, MAX_ENTRIES, MIN_WEIGHT_BITS,
 };
 use crate::reranker;
-use crate::semantics::{norm_bound, ROPE_BITS, RSQRT_BITS};
+use crate::semantics::{norm_bound, INT15, ROPE_BITS, RSQRT_BITS};
 use crate::statement::norm_of;
 
 pub use limbs::{fits_one_limb, most_shift, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
@@ -29,6 +29,20 @@ pub const LOW_LIMIT: u64 = (1 << 30) - (1 << 21);
 /// Contribution of the low accumulator after division by 2^8.
 const LOW: u64 = 1 << 23;
 
+/// Largest shift (minus 8) of the attention output, whose claim is in one limb.
+pub const MAX_ATT_SHIFT: u8 = ONE_LIMB_SHIFT as u8 - 8;
+/// No sum of probabilities times values is larger in absolute value, whatever the key: those of a row add up to at most `2^15`, and half
+/// of a unit more for every key, of which there are no more than rows of a context. Values have 15 bits ([`INT15`]).
+pub const MAX_OUTPUT: u64 = INT15[0].unsigned_abs() * ((1 << 15) + MAX_CONTEXT as u64 / 2);
+/// So they fit one limb for every shift that a key may have (docs/protocol.md, lemma 1).
+const _: () = {
+    let total = ONE_LIMB_SHIFT as u64;
+    let bound = MAX_OUTPUT + (1 << (total - 1));
+    assert!(bound + (1 << (15 + total)) + (1 << total) < P as u64);
+    assert!(2 * bound + (1 << (total + 1)) < P as u64);
+    // Whatever is clipped can be listed.
+    assert!(bound <= 1 << 30);
+};
 /// Largest shift (minus 8) of the products of the MLP, whose claim is in one limb: `2^30 + 2^(15 + 14) + 2^14 < p`.
 pub const MAX_ACT_SHIFT: u8 = 6;
 /// Largest number of fractional bits of the SiLU table: then no entry is below `-0.279 2^16`, and none is `-2^15`.
@@ -536,15 +550,7 @@ impl ModelParams {
             check.matmul("v", MatmulKind::V.at(l), &p.attention.v)?;
             check.head_norms(p)?;
             check.scores(l, p.attention.score)?;
-            // Probabilities of a row sum to at most 2^15 + context / 2.
-            let sum = (1 << 15) + config.context as u64 / 2;
-            check.round(
-                "attention output",
-                l,
-                AccumulatorBound(128 * sum + LOW),
-                p.attention.att,
-                None,
-            )?;
+            small("attention output", p.attention.att.into(), 1, MAX_ATT_SHIFT)?;
             check.update("o", MatmulKind::O.at(l), p.writer(MatmulKind::O))?;
             check.norm(&p.mlp.norm)?;
             check.gates(l, p)?;

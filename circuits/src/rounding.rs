@@ -1,13 +1,14 @@
-//! What is rounded to 16 bits, and by which parameters of the model (docs/protocol.md, section 8.1).
+//! What is rounded to 16 bits, or to 15, and by which parameters of the model (docs/protocol.md, section 8.1).
 
 use stwo::core::fields::m31::BaseField;
 
 use crate::mle::eq_table;
 use crate::model::{ChannelShift, Limbs, MatmulKind, MatrixId, ModelConfig, ModelParams};
 use crate::scalar::{Scalar, Source, Word};
+use crate::semantics::{INT15, INT16};
 use crate::shape::{Along, Entry, Part, Shape};
 
-/// A kind of values that were rounded to int16.
+/// A kind of values that were rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rounded {
     /// The part that has it.
@@ -20,6 +21,20 @@ impl Rounded {
     /// A kind of values of a part, by its number among those of the part.
     pub const fn of(part: Part, tensor: u8) -> Self {
         Self { part, tensor }
+    }
+
+    /// The smallest and the largest value of this kind that is not clipped.
+    pub const fn ends(self) -> [i64; 2] {
+        ends(self.part.index())
+    }
+}
+
+/// The smallest and the largest value that the roundings of a part, by its number, are clipped to.
+pub const fn ends(part: usize) -> [i64; 2] {
+    if part == Part::V.index() {
+        INT15
+    } else {
+        INT16
     }
 }
 

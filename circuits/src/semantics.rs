@@ -13,6 +13,11 @@ pub use crate::ops::stream::requantise_residual;
 pub const PROB_BITS: u32 = 15;
 /// The difference to the maximum that masked pairs have: the last one of the exp table, whose entry is 0.
 pub const MASKED: u32 = (1 << 16) - 1;
+/// The smallest and the largest value of 16 bits.
+pub const INT16: [i64; 2] = [i16::MIN as i64, i16::MAX as i64];
+/// The smallest and the largest value of 15 bits, which values of attention have: so sums of probabilities times values fit one limb.
+pub const INT15: [i64; 2] = [-(1 << 14), (1 << 14) - 1];
+
 /// Clamps to int16.
 pub fn sat16(v: i64) -> i16 {
     v.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as i16
@@ -28,6 +33,13 @@ pub fn round_shift(v: i64, bits: u32) -> i64 {
 #[inline]
 pub fn requantise(acc: i64, shift: u8) -> i16 {
     sat16(round_shift(acc, 8 + u32::from(shift)))
+}
+
+/// Requantisation of the values of attention: as [`requantise`], saturated to 15 bits ([`INT15`]).
+#[inline]
+pub fn requantise_value(acc: i64, shift: u8) -> i16 {
+    let [least, most] = INT15;
+    round_shift(acc, 8 + u32::from(shift)).clamp(least, most) as i16
 }
 
 /// Splits an int16 activation in limbs: `a = 256 hi + lo`, `hi` signed, `lo` unsigned 8-bit.
@@ -144,6 +156,10 @@ mod tests {
         assert_eq!([-3, -2, -1, 1, 2, 3].map(|v| round_shift(v, 1)), [-1, -1, 0, 1, 1, 2]);
         assert_eq!(requantise(1 << 24, 1), i16::MAX);
         assert_eq!(requantise(-(1 << 25), 1), i16::MIN);
+        // Values of attention have a bit less: halves of the last one are rounded up beyond the end.
+        assert_eq!([1 << 14, (1 << 23) - 257, -(1 << 14)].map(|acc| requantise_value(acc, 1)), [32, 16383, -32]);
+        assert_eq!([(1 << 23) - 256, 1 << 24].map(|acc| requantise_value(acc, 1)), [16383; 2]);
+        assert_eq!([-(1 << 23), -(1 << 23) - 257, i64::MIN >> 1].map(|acc| requantise_value(acc, 1)), [-16384; 3]);
         assert_eq!(requantise_residual(-512, 3, 2, 1), 5);
         assert_eq!(rope_pair(1 << 14, 1 << 13, 1 << 14, 0), (1 << 14, 1 << 13));
         assert_eq!(rope_pair(100, 200, 0, 1 << 14), (-200, 100));

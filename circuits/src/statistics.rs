@@ -3,18 +3,18 @@
 use serde::{Deserialize, Serialize};
 
 use crate::model::ModelParams;
-use crate::rounding::{shift_at, Rounded};
+use crate::rounding::{ends, shift_at, Rounded};
 use crate::shape::Shape;
 use crate::statement::Statement;
 
-/// The list of values that the prover clipped to int16.
+/// The list of values that the prover clipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Statistics {
-    /// Values that did not fit int16, by part and place.
+    /// Values that did not fit their 16 bits, or 15, by part and place.
     pub clips: Vec<Clip>,
 }
 
-/// A value that did not fit int16 and was clipped to the largest or smallest one.
+/// A value that did not fit its bits and was clipped to the largest or smallest one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Clip {
     /// `Part::index`.
@@ -30,9 +30,10 @@ pub struct Clip {
 impl Clip {
     /// What the value was clipped to.
     pub const fn value(&self) -> i64 {
+        let [least, most] = ends(self.part as usize);
         match self.excess > 0 {
-            true => i16::MAX as i64,
-            false => i16::MIN as i64,
+            true => most,
+            false => least,
         }
     }
 

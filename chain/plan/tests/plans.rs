@@ -192,7 +192,7 @@ fn only_accepted_proofs_in_one_piece_and_without_clipped_values_are_packed() {
             .for_each(|layer| layer.attention.att = att);
         TestModel::of_suite(suite, model)
     };
-    let calm = 9;
+    let calm = 7;
     let odd = model(Suite::Keccak, odd_config(), calm);
     let ids = random_ids(&odd.key.config, 4, 5);
     let layers = [odd.key.config.layers];
@@ -228,7 +228,7 @@ fn calls_are_known_before_there_is_a_proof() {
         let mut model = random_model(config, WeightFormat::Int16, 3);
         // Without clipped values, which contracts do not take.
         let layers = model.params.layers.iter_mut();
-        layers.for_each(|layer| layer.attention.att = 9);
+        layers.for_each(|layer| layer.attention.att = 7);
         let model = TestModel::of_suite(Suite::Keccak, model);
         let config = &model.key.config;
         let ids = random_ids(config, prompt, 5);

@@ -101,7 +101,7 @@ fn params(shift: u8, residual: u8, scale: u8, eps: u64, bits: i32) -> ModelParam
                 v: one(),
                 head_norms: None,
                 score: shift,
-                att: shift,
+                att: shift.min(MAX_ATT_SHIFT),
                 o: StreamShift::one(shift),
                 skip,
                 post_norm: None,
@@ -202,6 +202,27 @@ fn long_heads_need_bounds_of_their_queries() {
 fn the_smallest_and_the_largest_parameters_are_accepted() {
     assert_eq!(params(1, 0, 0, 1, -64).check(&odd_config(1)), Ok(()));
     assert_eq!(params(13, 13, 26, MAX_EPSILON, 64).check(&odd_config(1)), Ok(()));
+}
+
+/// Attention outputs are in one limb: their shift, named, is 7 at most, whatever the others are. The sum that the limit is for, in the
+/// longest context and with one more, is that of the document.
+#[test]
+fn attention_outputs_fit_one_limb() {
+    let with = |att| {
+        let mut own = params(13, 13, 26, 1 << 10, 10);
+        own.layers[0].attention.att = att;
+        own.check(&odd_config(1))
+    };
+    let (what, min, max) = ("attention output", 1, 7);
+    let refused = |value| Err(ModelError::OutOfRange { what, value, min, max });
+    assert_eq!([1, 7].map(with), [Ok(()), Ok(())]);
+    assert_eq!([0, 8, 13, 255].map(|att| with(att as u8)), [0, 8, 13, 255].map(refused));
+    assert_eq!(MAX_OUTPUT, (1 << 29) + (1 << 26));
+    let fits = |total: u32| {
+        let bound = MAX_OUTPUT + (1 << (total - 1));
+        bound + (1 << (15 + total)) + (1 << total) < u64::from(P) && 2 * bound + (1 << (total + 1)) < u64::from(P)
+    };
+    assert!((9..=15).all(fits) && !fits(16));
 }
 
 /// The two classes of rows are checked each for itself, whatever their offsets.

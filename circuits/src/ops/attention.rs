@@ -3,7 +3,7 @@
 use crate::air::requant;
 use crate::claims::{Group, LinearClaim, Tensor, Weight};
 use crate::mle::eq_table;
-use crate::model::{Limbs, MatmulKind};
+use crate::model::MatmulKind;
 use crate::rounding::Rounded;
 use crate::scalar::Scalar;
 use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
@@ -48,10 +48,10 @@ impl<K: Scalar> Operator<K> for Attention {
                 Extent::of(2, config.heads),
             ],
             of_text: of_second_axis,
-            air: requant::columns(Limbs::Two),
+            air: requant::output(),
             shifts: vec![Shifts {
                 tensor: Rounded::ATTENTION.tensor,
-                limbs: Limbs::Two,
+                limbs: requant::OUTPUT.limbs,
                 along: Along::First,
                 of: |entry| entry.params.layers.get(entry.place[0]).map(|layer| layer.attention.att),
             }],
@@ -108,7 +108,7 @@ impl<K: Scalar> Public<'_, K> {
             powered: with(self.layer_powers(part, |l| self.params.layers.get(l).map_or(1, |p| p.attention.att))),
             factor: points.att_weight(),
         };
-        self.accumulated(claims, &rounding, requant::BOUNDED);
+        self.accumulated(claims, &rounding, requant::OUTPUT);
     }
 
     fn attention_operand(&self, at: &[K]) -> LinearClaim<K> {
@@ -139,11 +139,10 @@ impl<K: Scalar> Public<'_, K> {
             padded(self.grouped(&head), p.kv_heads),
             eq(points.out(p.head_dim())),
         ];
-        let weight = points.att_weight();
-        let limbs = vec![(requant::OUT_HI, weight), (requant::OUT_LO, weight * points.limb)];
+        let out = vec![(requant::OUT, points.att_weight())];
         [
             LinearClaim::of("probabilities", probabilities),
-            claim("values", Part::V, values, limbs),
+            claim("values", Part::V, values, out),
         ]
     }
 }

@@ -1,4 +1,4 @@
-//! Values (docs/protocol.md, section 16.3): requantised accumulators in limbs, operands of the attention output. One row per
+//! Values (docs/protocol.md, section 16.3): requantised accumulators of 15 bits, operands of the attention output. One row per
 //! (layer, token, key/value head, index in head).
 
 use crate::air::requant;
@@ -8,7 +8,7 @@ use crate::rounding::{shift_of_head, Rounded};
 use crate::scalar::Scalar;
 use crate::shape::{Along, Entry, Part, Rows, Shifts};
 use crate::sizes::{of_second_axis, Extent, Sizes};
-use crate::wiring::{eq, felt, Claims, Public, Rounding};
+use crate::wiring::{eq, Claims, Public, Rounding};
 
 use super::operator::Operator;
 
@@ -44,7 +44,7 @@ impl<K: Scalar> Operator<K> for Values {
                 Extent::of(2, config.kv_heads),
             ],
             of_text: of_second_axis,
-            air: requant::columns(sizes.limbs.v),
+            air: requant::values(sizes.limbs.v),
             shifts: vec![Shifts {
                 tensor: Rounded::VALUE.tensor,
                 limbs: sizes.limbs.v,
@@ -82,7 +82,7 @@ impl<K: Scalar> Public<'_, K> {
         let [powered, narrow] = self.by_layer(part, MatmulKind::V, remainder, &channels);
         let rounding = Rounding {
             rounded: Rounded::VALUE,
-            out: vec![(requant::OUT_HI, felt(256)), (requant::OUT_LO, K::one())],
+            out: vec![(requant::OUT, K::one())],
             plain: vec![plain],
             powered,
             narrow,

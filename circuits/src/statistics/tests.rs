@@ -88,6 +88,34 @@ fn clipped_values_are_committed_entries_in_order() {
     assert_eq!(with(&many[1..]), misplaced(1));
 }
 
+/// Values of attention have the ends of 15 bits, and all others those of 16. The range of a list is that of the total shift.
+#[test]
+fn clipped_values_are_at_the_ends_of_their_bits() {
+    let (shape, mut params, statement) = setting();
+    params.layers[0].attention.v = ChannelShift(vec![6; 6]);
+    params.layers[0].attention.att = 7;
+    let check = |own: Clip| {
+        let clips = vec![own];
+        Statistics { clips }.check(&shape, &params, &statement)
+    };
+    for (rounded, most) in [(Rounded::VALUE, 1 << 14), (Rounded::ATTENTION, 1 << 15), (Rounded::STATE, 1 << 15)] {
+        let place = [0; 4];
+        let at = |excess| clip(&shape, rounded, &place[..shape.full_axes(rounded.part).len()], excess);
+        assert_eq!([at(1), at(-1)].map(|own| own.value()), [most - 1, -most]);
+        assert_eq!(rounded.ends(), [-most, most - 1]);
+    }
+    let value = |excess| check(clip(&shape, Rounded::VALUE, &[0; 4], excess));
+    let output = |excess| check(clip(&shape, Rounded::ATTENTION, &[0; 4], excess));
+    let beyond = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
+    // With a total shift of 14, in one limb, values are below 2^16.
+    assert_eq!(shape.limbs.v, crate::model::Limbs::One);
+    let room = (1 << 16) - (1 << 14);
+    assert_eq!([1, -1, room, -room + 1].map(value), [Ok(()); 4]);
+    assert_eq!([0, room + 1, -room].map(value), [0, room + 1, -room].map(beyond));
+    // With a total shift of 15 no attention output is clipped.
+    assert_eq!([1, -1, 9].map(output), [1, -1, 9].map(beyond));
+}
+
 /// Every part has so many values that are rounded, and a chunk without head has no logits that could be clipped.
 #[test]
 fn clipped_values_are_of_roundings_that_there_are() {

@@ -10,7 +10,7 @@ use tessera_circuits::air::requant;
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, MatrixId, ModelParams};
 use tessera_circuits::rounding::{pow_column, shift_at, shift_of, Rounded};
-use tessera_circuits::semantics::{round_shift, sat16};
+use tessera_circuits::semantics::{round_shift, INT16};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Clip;
@@ -61,8 +61,14 @@ pub(crate) struct Clipped {
 }
 
 impl Clipped {
+    /// A value of 16 bits.
     pub(crate) fn of(value: i64) -> Self {
-        let out = i64::from(sat16(value));
+        Self::within(INT16, value)
+    }
+
+    /// A value that is clipped to these ends.
+    pub(crate) fn within([least, most]: [i64; 2], value: i64) -> Self {
+        let out = value.clamp(least, most);
         Self {
             out,
             excess: value - out,
@@ -93,7 +99,11 @@ impl Accumulator {
     }
 
     pub(crate) fn rounded(&self, shift: u32) -> Clipped {
-        Clipped::of(round_shift(self.total(), 8 + shift))
+        self.rounded_within(INT16, shift)
+    }
+
+    pub(crate) fn rounded_within(&self, ends: [i64; 2], shift: u32) -> Clipped {
+        Clipped::within(ends, round_shift(self.total(), 8 + shift))
     }
 
     /// Writes what the claim on accumulators needs beside the rounded value.
@@ -296,23 +306,24 @@ impl Source<'_> {
 
     pub(crate) fn requant(
         &self,
-        part: Part,
-        (heads, remainder): (usize, Remainder),
+        rounded: Rounded,
+        (heads, out, remainder): (usize, Limbs, Remainder),
         source: impl Fn(usize, Option<usize>) -> [i64; 2] + Sync,
         pow: impl Fn(usize, usize, usize) -> u32 + Sync,
     ) -> (Vec<Column>, Vec<Clip>) {
         let (shape, config) = (self.shape, &self.shape.config);
         let (half_dim, half) = (config.head_dim / 2, shape.padded.half);
-        build(self, part, (|[_, i, _, _]| i, &[]), |[l, i, h, x], row| {
+        build(self, rounded.part, (|[_, i, _, _]| i, &[]), |[l, i, h, x], row| {
             let (side, within) = (x >> half, x & ((1 << half) - 1));
             let real = l < config.layers && h < heads && within < half_dim;
             let at = real.then(|| (i * heads + h) * config.head_dim + side * half_dim + within);
             let acc = Accumulator::of(source(l, at));
             let pow = if l < config.layers { pow(l, h, x) } else { 2 };
             let shift = pow.trailing_zeros();
-            let value = acc.rounded(shift);
+            let value = acc.rounded_within(rounded.ends(), shift);
             acc.write(row, remainder, shift, value);
-            write(row, requant::OUT_HI, Limbs::Two, value.out);
+            // In both parts the output comes first.
+            write(row, requant::OUT, out, value.out);
             [value.excess, 0, 0, 0, 0, 0]
         })
     }

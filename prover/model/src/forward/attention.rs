@@ -6,7 +6,7 @@ use rayon::prelude::*;
 use tessera_circuits::model::MatmulKind;
 use tessera_circuits::semantics::{turn, Turn};
 
-use super::kernels::{attend, in_rows, norm_heads, requantise_rows, rotate, Acc, AttentionRow, Clipped, Pairs, Seen};
+use super::kernels::{attend, in_rows, norm_heads, requantise_outputs, rotate, AttentionRow, Clipped, Pairs, Seen};
 use super::{ForwardState, LayerWitness, NormedHeads, Pass, Stream};
 use tessera_kernels::device::DeviceError;
 
@@ -43,12 +43,11 @@ impl ForwardState<'_> {
             let text = self.place(i).text;
             for (cache, (k, v)) in self.caches[text][l].iter_mut().zip(heads) {
                 cache.keys.extend(k);
-                cache.values.extend(v);
+                cache.values.extend_from_slice(v);
             }
         }
         let att_acc = self.attend(l, &q_rot, pairs, out);
-        let shifts = vec![params.attention.att; config.heads * config.head_dim];
-        let (att, clipped) = requantise_rows(&att_acc, &shifts);
+        let (att, clipped) = requantise_outputs(&att_acc, config.heads * config.head_dim, params.attention.att);
         self.count(name("att"), clipped, att.len());
 
         let o_acc = self.linear.matmul(model, MatmulKind::O.at(l), &att, pass)?;
@@ -56,7 +55,7 @@ impl ForwardState<'_> {
         (out.k_acc_hi, out.k_acc_lo, out.k, out.k_rot) = (k_acc.hi, k_acc.lo, k, k_rot);
         (out.q_norm, out.k_norm) = (q_norm, k_norm);
         (out.v_acc_hi, out.v_acc_lo, out.v) = (v_acc.hi, v_acc.lo, v);
-        (out.att_acc_hi, out.att_acc_lo, out.att) = (att_acc.hi, att_acc.lo, att);
+        (out.att_acc, out.att) = (att_acc, att);
         Ok(self.add(l, MatmulKind::O, o_acc, stream, name("norm_mlp")))
     }
 
@@ -100,7 +99,7 @@ impl ForwardState<'_> {
 
     /// Softmax attention of the rotated queries `[rows][heads][head_dim]` over the cache, which holds their
     /// rows already; returns the accumulators of the attention output, `[rows][heads * head_dim]`.
-    pub(super) fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Acc {
+    pub(super) fn attend(&mut self, l: usize, q_rot: &[i16], keep: bool, out: &mut LayerWitness) -> Vec<i32> {
         let (config, shift) = (&self.model.config, self.model.params.layers[l].attention.score);
         let (heads, head_dim) = (config.heads, config.head_dim);
         let rows = q_rot.len() / (heads * head_dim);
@@ -131,13 +130,12 @@ impl ForwardState<'_> {
             heads * (0..rows).map(|i| self.visible(l, i, rows).len()).sum::<usize>(),
         );
 
-        let mut acc = Acc::default();
+        let mut acc = Vec::new();
         for row in (0..rows)
             .flat_map(|i| (0..heads).map(move |h| h * rows + i))
             .map(|at| &attended[at])
         {
-            acc.hi.extend(&row.att_acc.hi);
-            acc.lo.extend(&row.att_acc.lo);
+            acc.extend(&row.att_acc);
         }
         for row in attended.into_iter().filter(|_| keep) {
             out.max.push(row.max);

@@ -10,7 +10,7 @@ use tessera_circuits::gains::Gains;
 use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, RowClass};
 use tessera_circuits::semantics::{
     cap_table, exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise,
-    requantise_residual, round_shift, turn_pair, turned, Turn, ROPE_BITS,
+    requantise_residual, requantise_value, round_shift, turn_pair, turned, Turn, ROPE_BITS,
 };
 
 use super::NormedHeads;
@@ -70,9 +70,16 @@ pub(super) struct Clipped {
 }
 
 impl Clipped {
-    /// Counts a value if it is not the one that it was saturated from.
+    /// Counts a value of 16 bits if it is not the one that it was saturated from.
     pub fn count(&mut self, saturated: i16, exact: impl Fn() -> i64) {
-        if (saturated == i16::MAX || saturated == i16::MIN) && i64::from(saturated) != exact() {
+        if saturated == i16::MAX || saturated == i16::MIN {
+            self.compare(saturated, exact());
+        }
+    }
+
+    /// Counts a value if it is not the one that it was saturated from, whatever its ends are.
+    pub fn compare(&mut self, saturated: i16, exact: i64) {
+        if i64::from(saturated) != exact {
             *(if saturated < 0 { &mut self.low } else { &mut self.high }) += 1;
         }
     }
@@ -107,13 +114,29 @@ pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>, out: &mut [
 /// Requantises accumulators `[rows][outputs]` with the shifts of the output channels; counts what saturates.
 pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, Clipped) {
     let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
-    requantise_rows(acc, &shifts)
+    by_rows(acc, outputs, |_, columns, totals, out| {
+        requantise_all(totals.zip(shifts[columns].iter().copied()), out)
+    })
 }
 
-/// The same with the shifts of the output channels one by one.
-pub(super) fn requantise_rows(acc: &Acc, shifts: &[u8]) -> (Vec<i16>, Clipped) {
-    by_rows(acc, shifts.len(), |_, columns, totals, out| {
-        requantise_all(totals.zip(shifts[columns].iter().copied()), out)
+/// The same for the values of attention, which have 15 bits.
+pub(super) fn requantise_values(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, Clipped) {
+    let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
+    by_rows(acc, outputs, |_, columns, totals, out| {
+        let mut clipped = Clipped::default();
+        for ((out, acc), shift) in out.iter_mut().zip(totals).zip(&shifts[columns]) {
+            *out = requantise_value(acc, *shift);
+            clipped.compare(*out, round_shift(acc, 8 + u32::from(*shift)));
+        }
+        clipped
+    })
+}
+
+/// Requantises attention outputs, `[rows][width]`, whose accumulators are no limbs; counts what saturates.
+pub(super) fn requantise_outputs(acc: &[i32], width: usize, shift: u8) -> (Vec<i16>, Clipped) {
+    in_rows([acc.len() / width, width], |i, out| {
+        let own = acc[i * width..][..width].iter();
+        requantise_all(own.map(|acc| (i64::from(*acc), shift)), out)
     })
 }
 
@@ -239,19 +262,18 @@ pub(super) fn rotate(row: &[i16], head_dim: usize, turns: &[Turn], out: &mut [i1
 #[derive(Clone, Debug, Default)]
 pub(super) struct HeadCache {
     pub keys: Limbs,
-    pub values: Limbs,
+    pub values: Vec<i16>,
 }
 
 impl HeadCache {
     /// The first values of keys and values.
     pub fn first(&self, n: usize) -> Self {
-        let of = |limbs: &Limbs| Limbs {
-            hi: limbs.hi[..n].to_vec(),
-            lo: limbs.lo[..n].to_vec(),
-        };
         Self {
-            keys: of(&self.keys),
-            values: of(&self.values),
+            keys: Limbs {
+                hi: self.keys.hi[..n].to_vec(),
+                lo: self.keys.lo[..n].to_vec(),
+            },
+            values: self.values[..n].to_vec(),
         }
     }
 }
@@ -327,8 +349,9 @@ pub(super) struct AttentionRow {
     pub arg: u32,
     pub sum: u32,
     pub recip: u32,
-    /// `[head_dim]`
-    pub att_acc: Acc,
+    /// `[head_dim]`: sums of probabilities times values, which no row makes larger than
+    /// [`tessera_circuits::bounds::MAX_OUTPUT`].
+    pub att_acc: Vec<i32>,
     /// Saturated scores, masked ones not counted.
     pub clipped: Clipped,
 }
@@ -387,16 +410,11 @@ pub(super) fn attend(
     }
     let sum = exp.iter().sum();
     let recip = reciprocal(sum);
-    let mut att_acc = Acc {
-        hi: vec![0; n],
-        lo: vec![0; n],
-    };
+    let mut att_acc = vec![0; n];
     for (j, (prob, exp)) in (first + visible.start..).zip(seen.prob[visible].iter_mut().zip(exp)) {
         *prob = probability(*exp, recip);
-        for (limbs, acc) in [(&cache.values.hi, &mut att_acc.hi), (&cache.values.lo, &mut att_acc.lo)] {
-            for (acc, &v) in acc.iter_mut().zip(&limbs[j * n..][..n]) {
-                *acc += i32::from(*prob) * i32::from(v);
-            }
+        for (acc, &v) in att_acc.iter_mut().zip(&cache.values[j * n..][..n]) {
+            *acc += i32::from(*prob) * i32::from(v);
         }
     }
     AttentionRow {

@@ -2,7 +2,8 @@ use std::time::Instant;
 
 use tessera_circuits::model::{ByClass, ModelConfig, NormParams, StreamShift, WeightFormat};
 use tessera_circuits::semantics::{
-    exp_table, probability, reciprocal, requantise, requantise_residual, rope_angle, rope_pair, sat16, RECIPROCAL,
+    exp_table, probability, reciprocal, requantise, requantise_residual, requantise_value, rope_angle, rope_pair, round_shift,
+    sat16, INT15, INT16, RECIPROCAL,
 };
 
 use super::*;
@@ -48,9 +49,13 @@ fn check_matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], acc: Limbed) {
 }
 
 fn check_requantised(acc: Limbed, out: &[i16], outputs: usize, shift: &ChannelShift) {
+    check_rounded(requantise, acc, out, outputs, shift);
+}
+
+fn check_rounded(round: fn(i64, u8) -> i16, acc: Limbed, out: &[i16], outputs: usize, shift: &ChannelShift) {
     assert_eq!(acc.0.len(), out.len());
     for (at, &v) in out.iter().enumerate() {
-        assert_eq!(v, requantise(sum(acc, at), shift.at(at % outputs)));
+        assert_eq!(v, round(sum(acc, at), shift.at(at % outputs)));
     }
 }
 
@@ -168,17 +173,11 @@ fn check_attention_row(model: &QuantisedModel, l: usize, w: &LayerWitness, exp_t
     assert_eq!(w.recip[row], (RECIPROCAL / u64::from(w.sum[row])) as u32);
     assert_eq!(w.recip[row], reciprocal(w.sum[row]));
     for x in 0..n {
-        let weighted = |limb: fn(i64) -> i64| -> i64 {
-            let v = |j: usize| limb(w.v[j * kv_width + g * n + x].into());
-            (0..rows).map(|j| i64::from(w.prob[row * rows + j]) * v(j)).sum()
-        };
+        let v = |j: usize| i64::from(w.v[j * kv_width + g * n + x]);
+        let weighted: i64 = (0..rows).map(|j| i64::from(w.prob[row * rows + j]) * v(j)).sum();
         let at = i * width + h * n + x;
-        assert_eq!(i64::from(w.att_acc_hi[at]), weighted(|v| v.div_euclid(256)));
-        assert_eq!(i64::from(w.att_acc_lo[at]), weighted(|v| v.rem_euclid(256)));
-        assert_eq!(
-            w.att[at],
-            requantise(sum((&w.att_acc_hi, &w.att_acc_lo), at), params.attention.att)
-        );
+        assert_eq!(i64::from(w.att_acc[at]), weighted);
+        assert_eq!(w.att[at], requantise(weighted, params.attention.att));
     }
 }
 
@@ -200,7 +199,8 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
         (MatmulKind::V, (&w.v_acc_hi, &w.v_acc_lo), &w.v, &params.attention.v),
     ] {
         check_matmul(model, kind.at(l), &start.y, (acc.0, acc.1));
-        check_requantised((acc.0, acc.1), out, config.dims(kind).1, shift);
+        let round = if kind == MatmulKind::V { requantise_value } else { requantise };
+        check_rounded(round, (acc.0, acc.1), out, config.dims(kind).1, shift);
     }
     if config.head_norms {
         check_heads(model, MatmulKind::Q, l, w);
@@ -391,25 +391,26 @@ fn extreme_weights_saturate_and_are_counted() {
         state.run(&ids, Some(&mut witness)).unwrap();
         check_witness(&model, &witness);
 
-        let clamped = |acc: &[i32], lo: &[i32], shift: u32| {
-            let values = acc
-                .iter()
-                .zip(lo)
-                .map(|(&hi, &lo)| (256 * i64::from(hi) + i64::from(lo) + (1 << (shift - 1))) >> shift);
-            values.filter(|&v| v != i64::from(sat16(v))).count() as u64
+        let clamped = |acc: &[i32], lo: &[i32], [least, most]: [i64; 2]| {
+            let totals = acc.iter().zip(lo).map(|(&hi, &lo)| 256 * i64::from(hi) + i64::from(lo));
+            let values = totals.map(|total| round_shift(total, 9));
+            values.filter(|v| !(least..=most).contains(v)).count() as u64
         };
         let layer = &witness.layers[0];
         let counts = state.saturated();
-        for (tensor, hi, lo) in [
-            ("layers.0.q", &layer.q_acc_hi, &layer.q_acc_lo),
-            ("layers.0.att", &layer.att_acc_hi, &layer.att_acc_lo),
-            ("layers.0.up", &layer.up_acc_hi, &layer.up_acc_lo),
-            ("logits", &witness.logits_acc_hi, &witness.logits_acc_lo),
+        let zeros = vec![0; layer.att_acc.len()];
+        for (tensor, hi, lo, ends) in [
+            ("layers.0.q", &layer.q_acc_hi, &layer.q_acc_lo, INT16),
+            ("layers.0.v", &layer.v_acc_hi, &layer.v_acc_lo, INT15),
+            ("layers.0.att", &zeros, &layer.att_acc, INT16),
+            ("layers.0.up", &layer.up_acc_hi, &layer.up_acc_lo, INT16),
+            ("logits", &witness.logits_acc_hi, &witness.logits_acc_lo, INT16),
         ] {
             assert!(counts[tensor].low > 0 && counts[tensor].high > 0, "{tensor}");
             assert_eq!(counts[tensor].of, hi.len() as u64, "{tensor}");
-            assert_eq!(counts[tensor].total(), clamped(hi, lo, 9), "{tensor}");
+            assert_eq!(counts[tensor].total(), clamped(hi, lo, ends), "{tensor}");
         }
+        assert!(layer.v.iter().all(|v| (INT15[0]..=INT15[1]).contains(&i64::from(*v))));
         assert!(
             counts["layers.0.score"].total() > 0 && counts["layers.1.residual_mlp"].total() > 0,
             "{counts:?}"

@@ -67,8 +67,7 @@ pub struct LayerWitness {
     /// `[heads][rows][rows]`: probabilities, zero where masked.
     pub prob: Vec<i16>,
     /// `[rows][width]`: accumulators and attention output.
-    pub att_acc_hi: Vec<i32>,
-    pub att_acc_lo: Vec<i32>,
+    pub att_acc: Vec<i32>,
     pub att: Vec<i16>,
     /// `[rows][ff]`: accumulators, gate and SiLU of the gate.
     pub gate_acc_hi: Vec<i32>,
@@ -254,8 +253,7 @@ impl LayerWitness {
                 v_acc_hi,
                 v_acc_lo,
                 v,
-                att_acc_hi,
-                att_acc_lo,
+                att_acc,
                 att,
                 gate_acc_hi,
                 gate_acc_lo,
@@ -301,7 +299,7 @@ impl LayerWitness {
             }
             Part::SOFTMAX => clear([&mut self.score]),
             Part::ATT => {
-                clear([&mut self.att_acc_hi, &mut self.att_acc_lo]);
+                clear([&mut self.att_acc]);
                 clear([&mut self.att]);
             }
             Part::FF => {

@@ -3,7 +3,9 @@
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::requant;
 use tessera_circuits::mle::eq_table;
+use tessera_circuits::model::Limbs;
 use tessera_circuits::ops::softmax;
+use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::{Part, Product};
 use tessera_circuits::statistics::Clip;
 
@@ -19,7 +21,7 @@ pub(super) const OPERATOR: Operator = Operator {
     fills: &[(Part::ATT, |source, _| source.attention())],
     makes: &[
         (Product::ATT, |own| {
-            own.weighted(Product::ATT, Part::ATT, &own.outputs())
+            own.weighted(Product::ATT, Part::ATT, &own.limbs(requant::OUT_HI, requant::OUT_LO))
         }),
         (Product::VALUE, |own| own.weighted_values().map(entries)),
     ],
@@ -28,13 +30,13 @@ pub(super) const OPERATOR: Operator = Operator {
 impl Source<'_> {
     fn attention(&self) -> (Vec<Column>, Vec<Clip>) {
         self.requant(
-            Part::ATT,
-            (self.shape.config.heads, requant::BOUNDED),
+            Rounded::ATTENTION,
+            (self.shape.config.heads, Limbs::Two, requant::OUTPUT),
             |l, at| {
                 self.witness
                     .layers
                     .get(l)
-                    .map_or([0, 0], |w| [get(&w.att_acc_hi, at), get(&w.att_acc_lo, at)])
+                    .map_or([0, 0], |w| [0, get(&w.att_acc, at)])
             },
             |l, _, _| 1 << self.params.layers[l].attention.att,
         )
@@ -42,11 +44,6 @@ impl Source<'_> {
 }
 
 impl Factors<'_> {
-    /// The limbs of a rounded value.
-    fn outputs(&self) -> [(usize, K); 2] {
-        self.limbs(requant::OUT_HI, requant::OUT_LO)
-    }
-
     /// Probabilities, each times its weight among the accumulators, and values.
     fn weighted_values(&self) -> Result<(Vec<K>, Vec<K>), DeviceError> {
         let (shape, points) = (self.public.shape, self.public.points);
@@ -55,7 +52,7 @@ impl Factors<'_> {
         let (layers, heads) = (points.layer_weights(shape.config.layers), eq_table(&points.head));
         let one = K::from(BaseField::from_u32_unchecked(1));
         let probabilities = self.pairs((softmax::P, one), QUERIES, &points.token)?;
-        let values = self.bound(Part::V, &self.outputs(), 3, points.out(p.head_dim()))?;
+        let values = self.bound(Part::V, &[(requant::OUT, one)], 3, points.out(p.head_dim()))?;
         // (layer, token, kv head) to (layer, kv head, token).
         let kv_heads = 1usize << p.kv_heads;
         let turned: Vec<K> = values

@@ -1,7 +1,8 @@
 //! Values (docs/protocol.md, section 16.3).
 
 use tessera_circuits::air::requant;
-use tessera_circuits::model::MatmulKind;
+use tessera_circuits::model::{Limbs, MatmulKind};
+use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::Part;
 use tessera_circuits::statistics::Clip;
 
@@ -20,8 +21,12 @@ impl Source<'_> {
         let pows = self.pows(MatmulKind::V, self.shape.padded.kv());
         let head_dim = self.shape.padded.head_dim();
         self.requant(
-            Part::V,
-            (self.shape.config.kv_heads, requant::remainder(self.shape.limbs.v)),
+            Rounded::VALUE,
+            (
+                self.shape.config.kv_heads,
+                Limbs::One,
+                requant::remainder(self.shape.limbs.v),
+            ),
             |l, at| {
                 self.witness
                     .layers

@@ -1,5 +1,6 @@
 //! Fractional bits of activations.
 
+use tessera_circuits::bounds::MAX_ATT_SHIFT;
 use tessera_circuits::model::{ByClass, MatmulKind, MatrixId, RowClass};
 
 use super::bits::{Bits, LayerBits};
@@ -79,7 +80,8 @@ impl Exponents<'_> {
         let q = self.query_bits(l, norm_attn, q);
         let k = self.output(MatmulKind::K.at(l), norm_attn, given.fit(r.k));
         let (turned_q, turned_k) = given.turned_bits(l).unwrap_or((q, k));
-        let v = self.output(MatmulKind::V.at(l), norm_attn, given.fit(r.v));
+        // Values have a bit less than other activations.
+        let v = self.output(MatmulKind::V.at(l), norm_attn, given.fit(r.v) - 1);
         // Probabilities have 15 bits.
         let most = 15 + v - BASE;
         let [up, body, lead] = match config.gated {
@@ -93,7 +95,7 @@ impl Exponents<'_> {
             turned_q,
             turned_k,
             v,
-            attention: given.fit(r.attention).clamp(most - MAX_SHIFT, most - MIN_SHIFT),
+            attention: given.fit(r.attention).clamp(most - i32::from(MAX_ATT_SHIFT), most - MIN_SHIFT),
             norm_mlp,
             up,
             product: match given.is_biased(MatmulKind::Down.at(l)) {

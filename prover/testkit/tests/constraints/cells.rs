@@ -112,7 +112,7 @@ fn is_read_behind(case: &Case, part: Part, column: usize, at: &[usize], padded: 
         Part::Q => (0..2).any(squared),
         // In no pair of blocks are keys behind the last block of the text.
         Part::K => (0..2).any(|half| squared(half) || rotated(half) && key && at[1] < case.shape.text_rows()),
-        Part::V => key && [requant::OUT_HI, requant::OUT_LO].contains(&column),
+        Part::V => key && column == requant::OUT,
         Part::SCORES | Part::WINDOWED => !padded && column == softmax::EXP,
         Part::SOFTMAX => !padded && [softmax::SUM_HI, softmax::SUM_LO].contains(&column),
         Part::FF => config.gated && column == ff::UP,

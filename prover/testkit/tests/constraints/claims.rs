@@ -128,12 +128,14 @@ fn of_rotation(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'st
 
 fn of_requantised(case: &Case, part: Part, column: usize, at: &[usize]) -> Vec<&'static str> {
     let (shape, config) = (&case.shape, &case.shape.config);
-    let limbs = if part == Part::V { shape.limbs.v } else { Limbs::Two };
-    let operand = match part {
-        Part::ATT => Some("attention output"),
-        _ => (at[2] < config.kv_heads).then_some("values"),
+    let (remainder, operand) = match part {
+        Part::ATT => (requant::OUTPUT, Some("attention output")),
+        _ => (
+            requant::remainder(shape.limbs.v),
+            (at[2] < config.kv_heads).then_some("values"),
+        ),
     };
-    match of_remainder(requant::remainder(limbs), column) {
+    match of_remainder(remainder, column) {
         Some(name) => vec![name],
         None => ["accumulators"].into_iter().chain(operand).collect(),
     }

@@ -8,10 +8,12 @@ use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::air::{base, requant, Air};
-use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT, MAX_ACT_SHIFT};
+use tessera_circuits::bounds::{AccumulatorBound, LOW_LIMIT, MAX_ACT_SHIFT, MAX_ATT_SHIFT, MAX_OUTPUT};
 use tessera_circuits::model::{LimbSet, Limbs, WeightFormat};
 use tessera_circuits::ops::{ff, softmax, stream};
-use tessera_circuits::semantics::{probability, reciprocal, requantise, rope_pair, PROB_SHIFT, ROPE_BITS};
+use tessera_circuits::semantics::{
+    probability, reciprocal, requantise, requantise_value, rope_pair, round_shift, INT15, INT16, PROB_SHIFT, ROPE_BITS,
+};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::check::{check_row, Missing};
 use tessera_prover::ops::division;
@@ -53,7 +55,12 @@ impl Row {
 
     /// The remainder of a value before it is clipped, of an accumulator in limbs (the residual is in the high one). Returns
     /// what it is clipped to.
-    fn round(&mut self, at: Remainder, [hi, lo]: [i64; 2], shift: u8) -> i64 {
+    fn round(&mut self, at: Remainder, acc: [i64; 2], shift: u8) -> i64 {
+        self.round_within(INT16, at, acc, shift)
+    }
+
+    /// The same with these ends.
+    fn round_within(&mut self, [least, most]: [i64; 2], at: Remainder, [hi, lo]: [i64; 2], shift: u8) -> i64 {
         let total = 8 + u32::from(shift);
         let acc = 256 * hi + lo + (1 << (total - 1));
         let value = acc >> total;
@@ -61,7 +68,7 @@ impl Row {
         match at.limbs {
             Limbs::One => self.set([at.pow(), at.rest()], [1 << total, rest]),
             Limbs::Two => {
-                let clipped = !(i64::from(i16::MIN)..=i64::from(i16::MAX)).contains(&value);
+                let clipped = !(least..=most).contains(&value);
                 let narrow = at.is_narrow(shift.into(), clipped.then_some(value));
                 self.set([at.pow(), at.r_hi(), at.r_lo()], [1 << shift, rest >> 8, rest & 0xff]);
                 self.set(
@@ -74,7 +81,7 @@ impl Row {
         // The list of clipped values has room for it (`Statistics::check`).
         let bits = if at.limbs == Limbs::One { total } else { shift.into() };
         assert!(value.abs() < 1 << (30 - bits), "{value} with a total shift of {total}");
-        value.clamp(i16::MIN.into(), i16::MAX.into())
+        value.clamp(least, most)
     }
 
     fn check(&self, tables: &LookupTables) -> Missing {
@@ -114,9 +121,14 @@ fn corners(hi: i64, lo: i64) -> Vec<[i64; 2]> {
     list
 }
 
-/// Both ends of int16, and something between them.
+/// Both ends, and something between them.
+fn saturates_at(ends: [i64; 2], outs: &BTreeSet<i64>) -> bool {
+    ends.iter().all(|end| outs.contains(end)) && outs.len() > 2
+}
+
+/// The same with those of int16.
 fn saturates_both_ways(outs: &BTreeSet<i64>) -> bool {
-    outs.contains(&i16::MIN.into()) && outs.contains(&i16::MAX.into()) && outs.len() > 2
+    saturates_at(INT16, outs)
 }
 
 /// The largest sum of magnitudes of weights that the bounds accept.
@@ -135,14 +147,14 @@ fn the_largest_matmul_is_provable() {
         assert!(bound.fits(shift, None));
         for acc in corners(128 * PRODUCT, 255 * PRODUCT) {
             let mut row = Row::new(Part::V);
-            let out = row.round(requant::remainder(Limbs::Two), acc, shift);
-            assert_eq!(out, i64::from(requantise(256 * acc[0] + acc[1], shift)));
-            row.limbs(requant::OUT_HI, out);
+            let out = row.round_within(INT15, requant::remainder(Limbs::Two), acc, shift);
+            assert_eq!(out, i64::from(requantise_value(256 * acc[0] + acc[1], shift)));
+            row.set([requant::OUT], [out]);
             assert_eq!(row.check(&tables), Missing::new(), "{acc:?}, shift {shift}");
             outs.insert(out);
         }
     }
-    assert!(saturates_both_ways(&outs));
+    assert!(saturates_at(INT15, &outs));
 }
 
 /// The largest accumulators of one limb: with the residual, the half and the output clipped they stay below `p / 2`.
@@ -155,10 +167,41 @@ fn the_largest_matmul_of_one_limb_is_provable() {
         let most = (1 << 30) - (1 << total) - (1 << (total - 1)) - 1;
         for acc in [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)] {
             let mut row = Row::with_limbs(Part::V, Limbs::One);
-            let out = row.round(requant::remainder(Limbs::One), [0, acc], shift);
+            let out = row.round_within(INT15, requant::remainder(Limbs::One), [0, acc], shift);
+            assert_eq!(out, i64::from(requantise_value(acc, shift)));
+            row.set([requant::OUT], [out]);
+            assert_eq!(row.check(&tables), Missing::new(), "{acc}, total {total}");
+            outs.insert(out);
+        }
+    }
+    assert!(saturates_at(INT15, &outs));
+}
+
+/// The largest sums of probabilities times values. With the largest shift that a key may have none is clipped, and with all of them the
+/// rounded value is the only one, clipped or not, that has a remainder.
+#[test]
+fn the_largest_attention_output_is_provable() {
+    let tables = tables();
+    let most = MAX_OUTPUT as i64;
+    let mut outs = BTreeSet::new();
+    for shift in 1..=MAX_ATT_SHIFT {
+        let total = 8 + u32::from(shift);
+        for acc in [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)] {
+            let mut row = Row::new(Part::ATT);
+            let out = row.round(requant::OUTPUT, [0, acc], shift);
             assert_eq!(out, i64::from(requantise(acc, shift)));
             row.limbs(requant::OUT_HI, out);
-            assert_eq!(row.check(&tables), Missing::new(), "{acc}, total {total}");
+            assert_eq!(row.check(&tables), Missing::new(), "{acc}, shift {shift}");
+            let value = round_shift(acc, total);
+            assert!(shift < MAX_ATT_SHIFT || out == value);
+            // The order is `2^31 - 1`, so other values with a remainder are about so many away.
+            let step = 1i64 << (31 - total);
+            let near = [-2 * step, -step, step, 2 * step].map(|around| value + around);
+            let others = near.into_iter().flat_map(|at| at - 2..=at + 2).chain([value - 1, value + 1]);
+            let listed = 1i64 << (30 - total);
+            for other in others.filter(|v| (INT16[0]..=INT16[1]).contains(v) || v.abs() < listed) {
+                assert_eq!(one_limb(acc, total, other), None, "{acc} as {other}");
+            }
             outs.insert(out);
         }
     }

@@ -7,6 +7,8 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use stwo::core::fields::m31::P;
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::model::{ChannelShift, ColumnNorms, Limbs, MatmulKind, ModelConfig, WeightFormat};
+use tessera_circuits::rounding::ends;
+use tessera_circuits::semantics::INT16;
 use tessera_circuits::shape::Part;
 use tessera_model::QuantisedModel;
 use tessera_testkit::{
@@ -107,6 +109,8 @@ struct Site<'a> {
     total: u32,
     /// Whether a value needs no entry in the list of clipped ones.
     unlisted: &'a dyn Fn(i64) -> bool,
+    /// What a listed value is beyond.
+    ends: [i64; 2],
 }
 
 impl Site<'_> {
@@ -121,7 +125,8 @@ impl Site<'_> {
     /// Whether a value may be claimed, and with a difference of which range.
     fn ranges(&self, value: i64) -> Vec<[i64; 2]> {
         let mut all = Vec::new();
-        let listed = !(-(1 << 15)..1 << 15).contains(&value) && value.abs() < 1 << (30 - self.bits());
+        let [least, most] = self.ends;
+        let listed = !(least..=most).contains(&value) && value.abs() < 1 << (30 - self.bits());
         for (may, entry) in [((self.unlisted)(value), None), (listed, Some(value))] {
             if may {
                 let narrow = self.remainder.is_narrow(self.bits(), entry);
@@ -226,6 +231,7 @@ fn second(case: &Case, kind: &Kind, rng: &mut SplitMix) -> (usize, BTreeSet<i64>
                 power
             },
             unlisted: &unlisted,
+            ends: ends(part.index()),
         };
         let rest = sum(&kind.rest);
         tried += 1;
@@ -277,6 +283,7 @@ fn second_readings_are_found_where_there_are_some() {
         remainder: Remainder { at: 0, limbs, narrow },
         total,
         unlisted,
+        ends: INT16,
     };
     let int16 = |value: i64| (-(1 << 15)..1 << 15).contains(&value);
     let logit = |value: i64| (-98_304..1 << 15).contains(&value);

@@ -7,7 +7,7 @@ use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{base, requant};
 use tessera_circuits::model::Limbs;
 use tessera_circuits::ops::{ff, logits, softmax, stream};
-use tessera_circuits::semantics::{PROB_SHIFT, ROPE_BITS};
+use tessera_circuits::semantics::{INT15, INT16, PROB_SHIFT, ROPE_BITS};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::check::check_row;
 use tessera_testkit::SplitMix;
@@ -40,8 +40,6 @@ pub struct Kind {
     /// log2 of what a high limb counts.
     limb: u32,
 }
-
-const INT16: [i64; 2] = [-(1 << 15), (1 << 15) - 1];
 
 fn limbs(at: usize) -> Terms {
     vec![(at, 256), (at + 1, 1)]
@@ -84,8 +82,15 @@ pub fn kinds(shape: &Shape) -> Vec<Kind> {
     let mut list = vec![
         accumulated(Part::STREAM, limbs(stream::X_HI), stream::UPDATE),
         accumulated(Part::STREAM, normed(shape.normed(), stream::Y), stream::NORM),
-        accumulated(Part::V, limbs(requant::OUT_HI), requant::remainder(shape.limbs.v)),
-        accumulated(Part::ATT, limbs(requant::OUT_HI), requant::BOUNDED),
+        Kind {
+            range: INT15,
+            ..accumulated(
+                Part::V,
+                vec![(requant::OUT, 1)],
+                requant::remainder(shape.limbs.v),
+            )
+        },
+        accumulated(Part::ATT, limbs(requant::OUT_HI), requant::OUTPUT),
         accumulated(Part::FF, vec![(ff::GATE, 1)], shape.ff().gate_remainder()),
         accumulated(Part::FF, vec![(ff::UP, 1)], shape.ff().up_remainder()),
         accumulated(Part::FF, limbs(ff::H_HI), ff::PRODUCT),

@@ -29,7 +29,6 @@ use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{absorb_statistics, verify_chunk_with, ChunkStatement, VerifyError};
 
 use crate::cheat::{Hooks, HONEST};
-use crate::values::REST;
 use crate::{assert_constraints_violated, assert_rejected, Scene};
 
 type K = SecureField;
@@ -290,8 +289,8 @@ fn values_without_an_entry_are_refused_in_every_group() {
     let scene = Scene::honest();
     let limits = limits(&scene.shape(), 3);
     let outside = |_: &Shape, all: &mut [Columns]| {
-        all[Part::ATT.index()][REST.d_hi()][0] += base(1 << 16);
-        all[Part::ATT.index()][REST.d_lo()][0] -= base(1 << 23);
+        all[Part::SCORES.index()][softmax::SCORE.d_hi()][0] += base(1 << 16);
+        all[Part::SCORES.index()][softmax::SCORE.d_lo()][0] -= base(1 << 23);
     };
     let hooks = Hooks {
         limits,

@@ -2,8 +2,9 @@
 
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::{base, requant};
+use tessera_circuits::bounds::MAX_ATT_SHIFT;
 use tessera_circuits::model::{ChannelShift, MatmulKind, MatrixId, WeightFormat};
-use tessera_circuits::ops::logits;
+use tessera_circuits::ops::{logits, softmax};
 use tessera_circuits::rounding::Rounded;
 use tessera_circuits::semantics::arg_max;
 use tessera_circuits::shape::{Part, Shape};
@@ -12,11 +13,12 @@ use tessera_prover::trace::Columns;
 use tessera_prover::{prove_statement, ProveError};
 use tessera_support::progress::Silent;
 use tessera_testkit::{edit, extreme_model, odd_config};
+use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, HONEST};
 use crate::semantics::{one_token, one_token_of, QUERY};
-use crate::values::{entry, explain, find, move_output, output, plain, quiet_with, row, set_output};
+use crate::values::{entry, integer, row, score, three_layers, Outputs};
 use crate::{assert_rejected, Caught, Scene};
 
 /// A model that saturates nearly everywhere is provable, with all that it clips in the list.
@@ -56,7 +58,7 @@ fn clipped(positive: bool) -> (Scene, usize, usize) {
         .expect("a clipped value");
     let at = row(&shape, Part::ATT, &clip.place(&axes));
     let values: Vec<BaseField> = columns[Part::ATT.index()].iter().map(|c| c[at]).collect();
-    assert_eq!(output(&values), clip.value());
+    assert_eq!(Outputs.output(&values), clip.value());
     (scene, index, at)
 }
 
@@ -122,9 +124,9 @@ fn saturation_is_not_denied() {
                 let own = &mut all[Part::ATT.index()];
                 let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
                 // The remainder is that of the value, which the output is now said to be.
-                let out = output(&values);
-                explain(&mut values, more - excess, 0);
-                set_output(&mut values, out + more);
+                let out = Outputs.output(&values);
+                Outputs.explain(&mut values, more - excess, 0);
+                Outputs.set_output(&mut values, out + more);
                 own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
             };
             let hooks = Hooks {
@@ -149,11 +151,11 @@ fn saturation_is_not_claimed_where_there_is_none() {
         for beyond in [0, end.signum()] {
             let columns = |shape: &Shape, all: &mut [Columns]| {
                 let own = &mut all[Part::ATT.index()];
-                let at = find(shape, own, plain);
+                let at = Outputs.find(shape, own, |v| Outputs.plain(v));
                 let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
-                let out = output(&values);
-                move_output(&mut values, end + beyond - out);
-                set_output(&mut values, end);
+                let out = Outputs.output(&values);
+                Outputs.move_output(&mut values, end + beyond - out);
+                Outputs.set_output(&mut values, end);
                 own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
             };
             let hooks = Hooks {
@@ -168,9 +170,9 @@ fn saturation_is_not_claimed_where_there_is_none() {
         }
         // The remainder is the true one, the excess makes up for the output: down where it should be up.
         let found = scene.trace().0;
-        let at = find(&scene.shape(), &found[Part::ATT.index()], plain);
+        let at = Outputs.find(&scene.shape(), &found[Part::ATT.index()], |v| Outputs.plain(v));
         let values: Vec<BaseField> = found[Part::ATT.index()].iter().map(|c| c[at]).collect();
-        let excess = output(&values) - end;
+        let excess = Outputs.output(&values) - end;
         assert_ne!(excess.signum(), end.signum());
         let columns = |_: &Shape, all: &mut [Columns]| {
             let own = &mut all[Part::ATT.index()];
@@ -188,7 +190,7 @@ fn saturation_is_not_claimed_where_there_is_none() {
 /// Lists the first plain value of the last attention output as one that was clipped.
 fn insert(scene: &Scene, statistics: &mut Statistics, excess: i32) {
     let shape = scene.shape();
-    let at = find(&shape, &scene.trace().0[Part::ATT.index()], plain);
+    let at = Outputs.find(&shape, &scene.trace().0[Part::ATT.index()], |v| Outputs.plain(v));
     list(statistics, Rounded::ATTENTION, entry(&shape, Part::ATT, at), excess);
 }
 
@@ -224,7 +226,7 @@ fn the_excess_is_that_of_the_value() {
     let (scene, index, _) = clipped(true);
     let (_, Statistics { clips, .. }) = scene.trace();
     let own = clips[index].excess;
-    for excess in [own + 1, own - 1, 1 << 20] {
+    for excess in [own + 1, own - 1, 1 << 19] {
         if excess > 0 {
             broken(&scene, &["accumulators"], &|list| list[index].excess = excess);
         }
@@ -232,8 +234,8 @@ fn the_excess_is_that_of_the_value() {
     broken(&scene, &["accumulators", "clipped values"], &|list| {
         list[index].excess = -own;
     });
-    // The shift of the quiet model is 1: values are below 2^29.
-    let most = (1 << 29) - 1 - i32::from(i16::MAX);
+    // The total shift of the quiet model is 9: values are below 2^21.
+    let most = (1 << 21) - 1 - i32::from(i16::MAX);
     broken(&scene, &["accumulators"], &|list| list[index].excess = most);
     for excess in [0, most + 1, i32::MAX, i32::MIN] {
         let result = relisted(&scene, &|list| list[index].excess = excess);
@@ -241,21 +243,21 @@ fn the_excess_is_that_of_the_value() {
     }
 }
 
-/// A value that explains the accumulator of another one modulo p: `2^s` times the excess goes around p. It is larger than any
+/// A value that explains the accumulator of another one modulo p: `2^T` times the excess goes around p. It is larger than any
 /// accumulator.
 #[test]
 fn no_excess_wraps_modulo_p() {
-    let scene = quiet_with(|v| plain(v) && output(v) < 0);
+    let scene = Outputs.scene_with(|v| Outputs.plain(v) && Outputs.output(v) < 0);
     let found = scene.trace().0;
-    let at = find(&scene.shape(), &found[Part::ATT.index()], |v| plain(v) && output(v) < 0);
+    let at = Outputs.find(&scene.shape(), &found[Part::ATT.index()], |v| Outputs.plain(v) && Outputs.output(v) < 0);
     let values: Vec<BaseField> = found[Part::ATT.index()].iter().map(|c| c[at]).collect();
-    let out = output(&values);
-    // Twice the value is 2 out + 1 modulo p if the value is out + 2^30.
-    let excess = out + (1 << 30) - i64::from(i16::MAX);
+    let out = Outputs.output(&values);
+    // 512 times the value is 512 out + 1 modulo p if the value is out + 2^22.
+    let excess = out + (1 << 22) - i64::from(i16::MAX);
     let columns = |_: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::ATT.index()];
         let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
-        set_output(&mut values, i64::from(i16::MAX));
+        Outputs.set_output(&mut values, i64::from(i16::MAX));
         own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
     };
     let hooks = Hooks {
@@ -373,4 +375,93 @@ fn a_row_of_the_smallest_logits_is_not_provable() {
         matches!(result, Err(ProveError::SmallestLogit { output: 0 })),
         "{result:?}"
     );
+}
+
+/// A quiet scene that clips values of its last layer, and the place in the list of one of the last token, which its own query alone sees.
+/// It is an int16, or it is none. With this shift no attention output is clipped.
+fn clipped_value(is_int16: bool) -> (Scene, usize) {
+    let found = (7..40).find_map(|seed| {
+        let mut model = three_layers(seed);
+        model.params.layers[2].attention.v = ChannelShift(vec![1]);
+        let scene = Scene::quiet_with(model, MAX_ATT_SHIFT);
+        let (shape, last) = (scene.shape(), scene.statement.rows() - 1);
+        let axes = shape.full_axes(Part::V);
+        let (_, statistics) = scene.trace();
+        let own = |clip: &Clip| {
+            let place = clip.place(&axes);
+            let fits = i16::try_from(clip.value() + i64::from(clip.excess)).is_ok();
+            usize::from(clip.part) == Part::V.index() && place[..2] == [2, last] && fits == is_int16
+        };
+        let index = statistics.clips.iter().position(own)?;
+        Some((scene, index))
+    });
+    found.expect("a clipped value")
+}
+
+/// Another value in the place of a clipped one, and the attention outputs that follow from it.
+fn set_value(scene: &Scene, clip: &Clip, out: i64, all: &mut [Columns]) {
+    let shape = scene.shape();
+    let place = clip.place(&shape.full_axes(Part::V));
+    let [layer, token, kv_head, x] = [0, 1, 2, 3].map(|axis| place[axis]);
+    let cell = &mut all[Part::V.index()][requant::OUT][row(&shape, Part::V, &place)];
+    let more = out - integer(*cell);
+    *cell = base(out);
+    for head in (0..shape.config.heads).filter(|head| shape.config.kv_head(*head) == kv_head) {
+        let pair = score(&shape, [layer, head], [token, token]);
+        let probability = integer(all[Part::SCORES.index()][softmax::P][pair]);
+        let at = row(&shape, Part::ATT, &[layer, token, head, x]);
+        let own = &mut all[Part::ATT.index()];
+        let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+        let (pow, rest) = (Outputs.rest().pow(), Outputs.rest().rest());
+        let sum = integer(values[rest]) + probability * more;
+        let moved = sum.div_euclid(integer(values[pow]));
+        values[rest] = base(sum.rem_euclid(integer(values[pow])));
+        let before = Outputs.output(&values);
+        Outputs.set_output(&mut values, before + moved);
+        own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+    }
+}
+
+/// Values of attention have 15 bits, so that no sum of probabilities times values wraps. One that has 16 is in no table, though no claim
+/// denies it and the attention outputs that follow from it.
+#[test]
+fn a_value_has_no_more_bits_than_its_own() {
+    for is_int16 in [true, false] {
+        let (scene, index) = clipped_value(is_int16);
+        let clip = scene.trace().1.clips[index];
+        let columns = |_: &Shape, all: &mut [Columns]| {
+            set_value(&scene, &clip, clip.value() + i64::from(clip.excess), all);
+        };
+        let hooks = Hooks {
+            columns: &columns,
+            statistics: &|s| {
+                s.clips.remove(index);
+            },
+            broken_claims: &|broken| assert_eq!(broken(), [""; 0]),
+            ..HONEST
+        };
+        assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
+        scene.assert_caught(Caught::Lookup, &hooks);
+    }
+}
+
+/// A clipped value of attention is at an end of 15 bits. An end of int16 is in no table, and is not what the list says; and an entry that
+/// counts from there, with the value at its own end, stands for another sum.
+#[test]
+fn a_clipped_value_has_the_ends_of_its_bits() {
+    let (scene, index) = clipped_value(false);
+    let clip = scene.trace().1.clips[index];
+    let [least, most] = [i16::MIN, i16::MAX].map(i64::from);
+    let end = if clip.excess > 0 { most } else { least };
+    let excess = (clip.value() + i64::from(clip.excess) - end) as i32;
+    assert_ne!(excess, 0);
+    broken(&scene, &["accumulators"], &|list| list[index].excess = excess);
+    let columns = |_: &Shape, all: &mut [Columns]| set_value(&scene, &clip, end, all);
+    let hooks = Hooks {
+        columns: &columns,
+        statistics: &|s| s.clips[index].excess = excess,
+        broken_claims: &|broken| assert_eq!(broken(), ["clipped values"]),
+        ..HONEST
+    };
+    assert_rejected!(scene.attempt(&hooks), VerifyError::Stark(StarkError::Lookups));
 }

@@ -8,7 +8,7 @@ use tessera_circuits::ops::stream::Update;
 use tessera_circuits::rounding::shift_of;
 use tessera_circuits::semantics::{
     cap_table, direction, exp_table, limbs, mlp_table, norm_element, norm_rsqrt, norm_sums, probability, reciprocal,
-    requantise, requantise_residual, turn, turn_pair,
+    requantise, requantise_residual, requantise_value, turn, turn_pair,
 };
 use tessera_circuits::statement::{class_of, norm_of};
 use tessera_model::forward::{LayerWitness, NormedHeads, Stream, Witness};
@@ -121,7 +121,11 @@ impl Pass<'_> {
         let shift = shift_of(&self.model.params, id).expect("a layer");
         let outputs = self.model.config.dims(id.kind()).1;
         let values = acc.0.iter().zip(&acc.1).enumerate();
-        let out = values.map(|(i, (hi, lo))| requantise(total(*hi, *lo), shift.at(i % outputs)));
+        let round = match id.kind() {
+            MatmulKind::V => requantise_value,
+            _ => requantise,
+        };
+        let out = values.map(|(i, (hi, lo))| round(total(*hi, *lo), shift.at(i % outputs)));
         let out = out.collect();
         (acc, out)
     }
@@ -259,7 +263,7 @@ impl Pass<'_> {
         let (config, params) = (&self.model.config, &self.model.params.layers[l]);
         let dim = config.head_dim;
         let width = config.heads * dim;
-        (w.att_acc_hi, w.att_acc_lo) = (vec![0; self.rows * width], vec![0; self.rows * width]);
+        w.att_acc = vec![0; self.rows * width];
         for h in 0..config.heads {
             let kv = |j: usize| (j * config.kv_heads + config.kv_head(h)) * dim;
             for i in 0..self.rows {
@@ -301,9 +305,8 @@ impl Pass<'_> {
                 let probabilities: Vec<i16> = row.exp.iter().map(|e| probability(*e, row.recip)).collect();
                 for x in 0..dim {
                     let values = (0..self.rows).map(|j| w.v[kv(j) + x]);
-                    let [hi, lo] = dot(values, probabilities.iter().copied());
-                    w.att_acc_hi[i * width + h * dim + x] = hi;
-                    w.att_acc_lo[i * width + h * dim + x] = lo;
+                    let products = values.zip(&probabilities).map(|(v, p)| i32::from(v) * i32::from(*p));
+                    w.att_acc[i * width + h * dim + x] = products.sum();
                 }
                 w.score.extend(row.scores);
                 w.max.push(row.max);
@@ -314,10 +317,8 @@ impl Pass<'_> {
                 w.prob.extend(probabilities);
             }
         }
-        let totals = w.att_acc_hi.iter().zip(&w.att_acc_lo);
-        w.att = totals
-            .map(|(hi, lo)| requantise(total(*hi, *lo), params.attention.att))
-            .collect();
+        let sums = w.att_acc.iter().map(|acc| i64::from(*acc));
+        w.att = sums.map(|acc| requantise(acc, params.attention.att)).collect();
     }
 }
 

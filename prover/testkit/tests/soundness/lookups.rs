@@ -23,7 +23,7 @@ use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::VerifyError;
 
 use crate::cheat::{Hooks, Interaction, HONEST};
-use crate::values::{find, move_output, output, plain, quiet_with, score, REST};
+use crate::values::{score, Scores};
 use crate::{assert_claims_violated, assert_constraints_violated, assert_rejected, Caught, Scene};
 
 type K = SecureField;
@@ -48,10 +48,13 @@ pub fn solve(columns: [K; 4], value: K) -> [BaseField; 4] {
     system.map(|r| r[4])
 }
 
+/// The limbs of a score that [`outside`] changes, and the one that is looked up with one of them.
+const LIMBS: [usize; 3] = [softmax::SCORE.d_hi(), softmax::SCORE.r_lo(), softmax::SCORE.d_lo()];
+
 /// A limb out of range, which no table has, of a difference that stays the same.
 fn outside(_: &Shape, all: &mut [Columns]) {
-    all[Part::ATT.index()][REST.d_hi()][0] += base(1 << 16);
-    all[Part::ATT.index()][REST.d_lo()][0] -= base(1 << 23);
+    all[Part::SCORES.index()][softmax::SCORE.d_hi()][0] += base(1 << 16);
+    all[Part::SCORES.index()][softmax::SCORE.d_lo()][0] -= base(1 << 23);
 }
 
 /// Gains any lookup: a prover that knows the challenge of a table chooses multiplicities of four of its entries, any
@@ -198,25 +201,21 @@ impl Channel for Chosen {
 /// pairs have zeros at all, and the challenge is drawn after the values. A sum with the denominator zero is refused.
 #[test]
 fn zero_denominators_are_not_reached() {
-    let scene = quiet_with(|v| plain(v) && output(v) < 0);
+    let (scene, rest) = (Scene::quiet(), Scores.rest());
     let tuples = Cell::new([[BaseField::zero(); 2]; 2]);
     let columns = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::ATT.index()];
-        let at = find(shape, own, |v| plain(v) && output(v) < 0);
-        let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
-        // The next value, with a remainder below zero, and low bytes of both that are none.
-        move_output(&mut values, 1);
-        let high = std::mem::take(&mut values[REST.r_hi()]);
-        values[REST.r_lo()] += high * base(256);
-        values[requant::OUT_HI] -= base(1);
-        values[requant::OUT_LO] += base(256);
-        assert_eq!(values[REST.pow()], base(2));
-        let pairs = [
-            [values[requant::OUT_HI] + base(128), values[requant::OUT_LO]],
-            [values[REST.r_lo()], values[REST.d_lo()]],
-        ];
-        tuples.set(pairs.map(|[high, low]| [high * base(256) + low, high]));
-        own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+        let own = &mut all[Part::SCORES.index()];
+        // In two rows the next value, with a remainder below zero, in a low byte that is none.
+        tuples.set([(); 2].map(|()| {
+            let at = Scores.find(shape, own, |v| Scores.plain(v));
+            let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+            Scores.move_output(&mut values, 1);
+            let high = std::mem::take(&mut values[rest.r_hi()]);
+            values[rest.r_lo()] += high * base(256);
+            let [high, low] = [rest.r_lo(), rest.d_lo()].map(|column| values[column]);
+            own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+            [high * base(256) + low, high]
+        }));
     };
     let known = |relations: &mut Relations| {
         let single: K = relations
@@ -259,7 +258,7 @@ fn lookups_are_those_of_the_trace() {
     let limbs = Cell::new([0; 3]);
     let hooks = Hooks {
         columns: &|shape, all| {
-            limbs.set([REST.d_hi(), REST.r_lo(), REST.d_lo()].map(|c| all[Part::ATT.index()][c][0].0));
+            limbs.set(LIMBS.map(|c| all[Part::SCORES.index()][c][0].0));
             outside(shape, all);
         },
         multiplicities: &|counts| {
@@ -270,10 +269,10 @@ fn lookups_are_those_of_the_trace() {
         },
         looked_up: &|_, all| {
             let limbs = limbs.get().map(|v| base(i64::from(v)));
-            [REST.d_hi(), REST.r_lo(), REST.d_lo()]
+            LIMBS
                 .into_iter()
                 .zip(limbs)
-                .for_each(|(c, v)| all[Part::ATT.index()][c][0] = v);
+                .for_each(|(c, v)| all[Part::SCORES.index()][c][0] = v);
         },
         broken_claims: &|broken| assert_eq!(broken(), ["lookups"]),
         ..HONEST

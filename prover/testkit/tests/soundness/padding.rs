@@ -305,7 +305,7 @@ fn padding_keys_have_no_probability() {
             let [column, row] = cell(shape, Part::SCORES, &[0, 0, pair, i, j], softmax::P);
             all[Part::SCORES.index()][column][row] = base(9);
             if values {
-                let [column, row] = cell(shape, Part::V, &[0, ROWS, 0, 0], requant::OUT_LO);
+                let [column, row] = cell(shape, Part::V, &[0, ROWS, 0, 0], requant::OUT);
                 all[Part::V.index()][column][row] = base(7);
             }
         }

@@ -2,15 +2,17 @@
 //! needs for only the targeted check to be violated, which `assert_caught` makes sure of.
 
 use num_traits::{One, Zero};
-use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{base, requant};
-use tessera_circuits::model::{ChannelShift, Limbs, MatmulKind, MatrixId, WeightFormat};
+use tessera_circuits::bounds::MAX_ATT_SHIFT;
+use tessera_circuits::model::{ChannelShift, MatmulKind, MatrixId, ModelConfig, WeightFormat};
 use tessera_circuits::ops::norms::bound_limbs;
-use tessera_circuits::ops::{ff, logits, stream};
+use tessera_circuits::ops::{ff, logits, softmax, stream};
 use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::norm_of;
+use tessera_model::QuantisedModel;
 use tessera_prover::ops::NormRow;
 use tessera_prover::trace::{tops, Columns};
 use tessera_testkit::{edit, odd_config, random_model};
@@ -19,8 +21,26 @@ use crate::cheat::{Hooks, HONEST};
 use crate::semantics::one_token_of;
 use crate::{assert_claims_violated, Caught, Scene};
 
-/// What the attention output is rounded with.
-pub const REST: Remainder = requant::remainder(Limbs::Two);
+/// Roundings of the last layer of the quiet model, which reach nothing: what they are rounded to may be changed without a new forward
+/// pass.
+#[derive(Clone, Copy, Debug)]
+pub enum Quiet {
+    /// The attention output, whose accumulators are in one limb, and which is in limbs itself.
+    Outputs,
+    /// Scores of masked pairs, whose accumulators are in two limbs.
+    Scores,
+}
+
+pub use Quiet::{Outputs, Scores};
+
+/// A model of three layers.
+pub fn three_layers(seed: u64) -> QuantisedModel {
+    let config = ModelConfig {
+        layers: 3,
+        ..odd_config()
+    };
+    random_model(config, WeightFormat::Int16, seed)
+}
 
 /// Row of a part given its index along every axis.
 pub fn row(shape: &Shape, part: Part, at: &[usize]) -> usize {
@@ -61,57 +81,150 @@ pub fn entry(shape: &Shape, part: Part, row: usize) -> u64 {
     own as u64
 }
 
-/// The first row of the last attention output of the quiet model with a property.
-pub fn find(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> usize {
-    found(shape, own, holds).expect("such a row")
-}
+impl Quiet {
+    pub const fn part(self) -> Part {
+        match self {
+            Outputs => Part::ATT,
+            Scores => Part::SCORES,
+        }
+    }
 
-fn found(shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> Option<usize> {
-    let start = row(shape, Part::ATT, &[2, 0, 0, 0]);
-    let rows = start..row(shape, Part::ATT, &[3, 0, 0, 0]);
-    let values = |r: usize| own.iter().map(|c| c[r]).collect::<Vec<_>>();
-    rows.into_iter().find(|r| holds(&values(*r)))
-}
+    /// What is needed beside the rounded value.
+    pub const fn rest(self) -> Remainder {
+        match self {
+            Outputs => requant::OUTPUT,
+            Scores => softmax::SCORE,
+        }
+    }
 
-/// A quiet model that has such a row.
-pub fn quiet_with(holds: impl Fn(&[BaseField]) -> bool) -> Scene {
-    let has = |scene: &Scene| found(&scene.shape(), &scene.trace().0[Part::ATT.index()], &holds).is_some();
-    (7..60)
-        .map(Scene::quiet_seeded)
-        .find(has)
-        .expect("a model with such a row")
-}
+    /// The rows.
+    fn rows(self, shape: &Shape) -> Vec<usize> {
+        match self {
+            Outputs => (row(shape, Part::ATT, &[2, 0, 0, 0])..row(shape, Part::ATT, &[3, 0, 0, 0])).collect(),
+            Scores => {
+                let (heads, text) = (0..shape.config.heads, shape.rows);
+                let pairs = (0..text).flat_map(|query| (query + 1..text).map(move |key| [query, key]));
+                let masked: Vec<[usize; 2]> = pairs
+                    .filter(|[query, key]| shape.pairs(None).place(*query, *key).is_some())
+                    .collect();
+                heads
+                    .flat_map(|head| masked.iter().map(move |pair| score(shape, [2, head], *pair)))
+                    .collect()
+            }
+        }
+    }
 
-/// Alters one row of the last attention output of the quiet model, which reaches nothing.
-fn alter_output(by: Caught, holds: impl Fn(&[BaseField]) -> bool, alter: impl Fn(&mut [BaseField])) {
-    alter_output_of(&Scene::quiet(), by, holds, alter);
-}
+    /// The first row with a property.
+    pub fn find(self, shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> usize {
+        self.found(shape, own, holds).expect("such a row")
+    }
 
-/// The same in a scene of another quiet model.
-pub fn alter_output_of(
-    scene: &Scene,
-    by: Caught,
-    holds: impl Fn(&[BaseField]) -> bool,
-    alter: impl Fn(&mut [BaseField]),
-) {
-    let columns = |shape: &Shape, all: &mut [Columns]| {
-        let own = &mut all[Part::ATT.index()];
-        let at = find(shape, own, &holds);
-        let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
-        alter(&mut values);
-        own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
-    };
-    let hooks = Hooks {
-        columns: &columns,
-        ..HONEST
-    };
-    scene.assert_caught(by, &hooks);
+    pub fn found(self, shape: &Shape, own: &Columns, holds: impl Fn(&[BaseField]) -> bool) -> Option<usize> {
+        let values = |r: usize| own.iter().map(|c| c[r]).collect::<Vec<_>>();
+        self.rows(shape).into_iter().find(|r| holds(&values(*r)))
+    }
+
+    /// A quiet model that has such a row.
+    pub fn scene_with(self, holds: impl Fn(&[BaseField]) -> bool) -> Scene {
+        let has = |scene: &Scene| {
+            let own = &scene.trace().0[self.part().index()];
+            self.found(&scene.shape(), own, &holds).is_some()
+        };
+        (7..60)
+            .map(Scene::quiet_seeded)
+            .find(has)
+            .expect("a model with such a row")
+    }
+
+    /// Alters one row of a quiet model.
+    fn alter(self, by: Caught, holds: impl Fn(&[BaseField]) -> bool, alter: impl Fn(&mut [BaseField])) {
+        self.alter_in(&Scene::quiet(), by, holds, alter);
+    }
+
+    /// The same in a scene of another quiet model.
+    pub fn alter_in(
+        self,
+        scene: &Scene,
+        by: Caught,
+        holds: impl Fn(&[BaseField]) -> bool,
+        alter: impl Fn(&mut [BaseField]),
+    ) {
+        let columns = |shape: &Shape, all: &mut [Columns]| {
+            let own = &mut all[self.part().index()];
+            let at = self.find(shape, own, &holds);
+            let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+            alter(&mut values);
+            own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+        };
+        let hooks = Hooks {
+            columns: &columns,
+            ..HONEST
+        };
+        scene.assert_caught(by, &hooks);
+    }
+
+    /// The rounded value of a row.
+    pub fn output(self, v: &[BaseField]) -> i64 {
+        integer(match self {
+            Outputs => v[requant::OUT_HI] * base(256) + v[requant::OUT_LO],
+            Scores => v[softmax::S],
+        })
+    }
+
+    pub fn set_output(self, v: &mut [BaseField], out: i64) {
+        match self {
+            Outputs => (v[requant::OUT_HI], v[requant::OUT_LO]) = (base(out >> 8), base(out & 0xff)),
+            Scores => v[softmax::S] = base(out),
+        }
+    }
+
+    /// A row that is not clipped, of accumulators that are not zero.
+    pub fn plain(self, v: &[BaseField]) -> bool {
+        let (out, rest) = (self.output(v), self.rest());
+        let room = match self {
+            Outputs => v[requant::OUT_LO].0 < 255 && v[rest.rest()].0 + 1 < v[rest.pow()].0,
+            Scores => v[rest.r_lo()].0 < 255,
+        };
+        (-30_000..30_000).contains(&out) && out != 0 && room
+    }
+
+    /// Whether nothing remains.
+    pub fn rests_at_zero(self, v: &[BaseField]) -> bool {
+        let rest = self.rest();
+        match self {
+            Outputs => v[rest.rest()].is_zero(),
+            Scores => v[rest.r_hi()].is_zero() && v[rest.r_lo()].is_zero(),
+        }
+    }
+
+    /// What is rounded stays: the remainder and, in two limbs, the difference of the high limb of a row make up for a value that is larger
+    /// by this much, whatever their ranges. `wraps` is how often the low limb goes around p.
+    pub fn explain(self, v: &mut [BaseField], more: i64, wraps: i64) {
+        let rest = self.rest();
+        let pow = integer(v[rest.pow()]);
+        match self {
+            // Modulo p, which is all that a claim in one limb says.
+            Outputs => v[rest.rest()] -= base(pow) * base(more),
+            Scores => {
+                let low = integer(v[rest.r_hi()] * base(256) + v[rest.r_lo()]) - 256 * delta(v);
+                set_delta(v, delta(v) - pow * more);
+                let left = low + 256 * delta(v) + wraps * i64::from(P);
+                (v[rest.r_hi()], v[rest.r_lo()]) = (base(left >> 8), base(left & 0xff));
+            }
+        }
+    }
+
+    /// Another value than the rounded one, with everything that makes the claim on it hold.
+    pub fn move_output(self, v: &mut [BaseField], more: i64) {
+        let out = self.output(v);
+        self.explain(v, more, 0);
+        self.set_output(v, out + more);
+    }
 }
 
 /// A field element as the integer next to zero.
 pub fn integer(v: BaseField) -> i64 {
-    let v = i64::from(v.0);
-    let p = i64::from(stwo::core::fields::m31::P);
+    let (v, p) = (i64::from(v.0), i64::from(P));
     if v > p / 2 {
         v - p
     } else {
@@ -119,88 +232,98 @@ pub fn integer(v: BaseField) -> i64 {
     }
 }
 
-/// The output of a row.
-pub fn output(v: &[BaseField]) -> i64 {
-    integer(v[requant::OUT_HI] * base(256) + v[requant::OUT_LO])
-}
-
-/// A row that is not clipped, of accumulators that are not zero.
-pub fn plain(v: &[BaseField]) -> bool {
-    let out = output(v);
-    (-30_000..30_000).contains(&out) && out != 0 && v[requant::OUT_LO].0 < 255 && v[REST.r_lo()].0 < 255
-}
-
-/// The difference of the high limb of a row.
+/// The difference of the high limb of a score.
 fn delta(v: &[BaseField]) -> i64 {
-    integer(v[REST.d_hi()] * base(128) + v[REST.d_lo()]) - Remainder::OFFSET
+    integer(v[softmax::SCORE.d_hi()] * base(128) + v[softmax::SCORE.d_lo()]) - Remainder::OFFSET
 }
 
 /// Writes a difference of the high limb, in range if it is.
 fn set_delta(v: &mut [BaseField], delta: i64) {
     let delta = delta + Remainder::OFFSET;
-    (v[REST.d_hi()], v[REST.d_lo()]) = (base(delta >> 7), base(delta & 127));
-}
-
-pub fn set_output(v: &mut [BaseField], out: i64) {
-    (v[requant::OUT_HI], v[requant::OUT_LO]) = (base(out >> 8), base(out & 0xff));
-}
-
-/// What is rounded stays: the remainder and the difference of the high limb of a row make up for a value that is larger by
-/// this much, whatever their ranges. `wraps` is how often the low limb goes around p.
-pub fn explain(v: &mut [BaseField], more: i64, wraps: i64) {
-    let pow = integer(v[REST.pow()]);
-    let low = integer(v[REST.r_hi()] * base(256) + v[REST.r_lo()]) - 256 * delta(v);
-    set_delta(v, delta(v) - pow * more);
-    let p = i64::from(stwo::core::fields::m31::P);
-    let rest = low + 256 * delta(v) + wraps * p;
-    (v[REST.r_hi()], v[REST.r_lo()]) = (base(rest >> 8), base(rest & 0xff));
-}
-
-/// Another value than the rounded one, with everything that makes the claim on it hold.
-pub fn move_output(v: &mut [BaseField], more: i64) {
-    let out = output(v);
-    explain(v, more, 0);
-    set_output(v, out + more);
+    (v[softmax::SCORE.d_hi()], v[softmax::SCORE.d_lo()]) = (base(delta >> 7), base(delta & 127));
 }
 
 /// The integer above and the one below have a remainder of their own, below zero and above its bound.
 #[test]
 fn the_next_integer_is_not_the_rounded_one() {
-    for more in [1, -1] {
-        alter_output(Caught::Lookup, plain, |v| move_output(v, more));
+    for quiet in [Outputs, Scores] {
+        for more in [1, -1] {
+            let plain = |v: &[BaseField]| quiet.plain(v);
+            quiet.alter(Caught::Lookup, plain, |v| quiet.move_output(v, more));
+        }
     }
 }
 
 #[test]
 fn an_output_that_does_not_fit_its_remainder_is_rejected() {
-    alter_output(Caught::Claim("accumulators"), plain, |v| {
-        v[requant::OUT_LO] += BaseField::one();
-    });
+    for quiet in [Outputs, Scores] {
+        quiet.alter(Caught::Claim("accumulators"), |v| quiet.plain(v), |v| {
+            let out = quiet.output(v);
+            quiet.set_output(v, out + 1);
+        });
+    }
 }
 
 /// Modulo p the low limb is explained by another output, too: with a shift of `2^s` by the one that is `2^(23 - s)` away, as
 /// 256 times `2^23` is 1. Its remainder is in range. Its difference of the high limb is not.
 #[test]
 fn outputs_that_wrap_modulo_p_are_rejected() {
-    let config = tessera_circuits::model::ModelConfig {
-        layers: 3,
-        ..odd_config()
-    };
     let shift = 10;
-    let scene = Scene::quiet_with(random_model(config, WeightFormat::Int16, 7), shift);
-    let aliased = |v: &[BaseField]| v[REST.r_hi()].0 > 2 && v[REST.r_hi()].0 < 1000;
+    let mut model = three_layers(7);
+    model.params.layers[2].attention.score = shift;
+    let scene = Scene::quiet_of(model);
+    let rest = Scores.rest();
+    let aliased = |v: &[BaseField]| v[rest.r_hi()].0 > 2 && v[rest.r_hi()].0 < 1000;
     for sign in [1, -1] {
-        alter_output_of(&scene, Caught::Lookup, aliased, |v| {
+        Scores.alter_in(&scene, Caught::Lookup, aliased, |v| {
             let more = sign << (23 - shift);
-            let (before, out) = (integer(v[REST.r_lo()]), output(v));
-            explain(v, more, sign);
-            set_output(v, out + more);
-            assert!(output(v).abs() < 1 << 15 && v[requant::OUT_LO].0 < 256);
-            let rest = 256 * v[REST.r_hi()].0 + v[REST.r_lo()].0;
-            assert!(rest < 256 << shift, "the remainder is in range");
-            assert_ne!(v[REST.r_lo()], base(before), "the remainder is another one");
-            assert!(v[REST.d_hi()].0 >= 1 << 16, "the difference is not");
+            let (before, out) = (integer(v[rest.r_lo()]), Scores.output(v));
+            Scores.explain(v, more, sign);
+            Scores.set_output(v, out + more);
+            assert!(Scores.output(v).abs() < 1 << 15);
+            let left = 256 * v[rest.r_hi()].0 + v[rest.r_lo()].0;
+            assert!(left < 256 << shift, "the remainder is in range");
+            assert_ne!(v[rest.r_lo()], base(before), "the remainder is another one");
+            assert!(v[rest.d_hi()].0 >= 1 << 16, "the difference is not");
         });
+    }
+}
+
+/// In one limb the sum of probabilities times values has another explanation modulo p, too: the value that is `2^(31 - T)` away, with a
+/// remainder that is one off and in range, as `2^31` is 1. Here two rows go around p, up and down, so that their sum stays. Neither value is
+/// an int16, whatever the shift, and its limbs are not bytes; low bytes that are make another value.
+#[test]
+fn sums_of_probabilities_times_values_do_not_wrap() {
+    for shift in [1, MAX_ATT_SHIFT] {
+        let scene = Scene::quiet_with(three_layers(7), shift);
+        let total = 8 + i64::from(shift);
+        let rest = Outputs.rest().rest();
+        let inner = |v: &[BaseField]| Outputs.plain(v) && v[rest].0 > 0;
+        for bytes in [false, true] {
+            let columns = |shape: &Shape, all: &mut [Columns]| {
+                let own = &mut all[Part::ATT.index()];
+                let mut before = None;
+                for sign in [1, -1] {
+                    let other = |v: &[BaseField]| inner(v) && Some(v) != before.as_deref();
+                    let at = Outputs.find(shape, own, other);
+                    let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
+                    before.get_or_insert(values.clone());
+                    let out = Outputs.output(&values);
+                    Outputs.move_output(&mut values, sign << (31 - total));
+                    assert!(values[rest].0 < 1 << total, "the remainder is in range");
+                    assert!(!(i64::from(i16::MIN)..=i64::from(i16::MAX)).contains(&(out + (sign << (31 - total)))));
+                    if bytes {
+                        values[requant::OUT_HI] = base(out >> 8);
+                    }
+                    own.iter_mut().zip(values).for_each(|(c, v)| c[at] = v);
+                }
+            };
+            let hooks = Hooks {
+                columns: &columns,
+                ..HONEST
+            };
+            scene.assert_caught(if bytes { Caught::Claim("accumulators") } else { Caught::Lookup }, &hooks);
+        }
     }
 }
 
@@ -250,28 +373,32 @@ fn products_have_one_rounding() {
 /// that of the prover, whose sums of lookups have a larger one.
 #[test]
 fn the_remainder_has_the_bound_of_the_shift() {
-    let small = |v: &[BaseField]| plain(v) && v[requant::OUT_LO].0 > 0;
-    alter_output(Caught::Lookup, small, |v| move_output(v, -1));
-    alter_output(Caught::Claim("lookups"), small, |v| {
-        move_output(v, -1);
-        v[REST.pow()] *= base(2);
-    });
+    for quiet in [Outputs, Scores] {
+        let small = |v: &[BaseField]| quiet.plain(v) && (v[requant::OUT_LO].0 > 0 || matches!(quiet, Scores));
+        quiet.alter(Caught::Lookup, small, |v| quiet.move_output(v, -1));
+        quiet.alter(Caught::Claim("lookups"), small, |v| {
+            quiet.move_output(v, -1);
+            v[quiet.rest().pow()] *= base(2);
+        });
+    }
     // In limbs that are none: the low one beyond a byte, the high one below zero.
-    alter_output(Caught::Lookup, plain, |v| {
-        v[REST.r_hi()] -= base(1);
-        v[REST.r_lo()] += base(256);
+    let rest = Scores.rest();
+    Scores.alter(Caught::Lookup, |v| Scores.plain(v), |v| {
+        v[rest.r_hi()] -= base(1);
+        v[rest.r_lo()] += base(256);
     });
 }
 
 /// The same output, with limbs out of range.
 #[test]
 fn limbs_are_in_range() {
-    alter_output(Caught::Lookup, plain, |v| {
+    let plain = |v: &[BaseField]| Outputs.plain(v);
+    Outputs.alter(Caught::Lookup, plain, |v| {
         v[requant::OUT_HI] += base(1);
         v[requant::OUT_LO] -= base(256);
     });
-    alter_output(Caught::Lookup, plain, |v| {
-        let out = output(v);
+    Outputs.alter(Caught::Lookup, plain, |v| {
+        let out = Outputs.output(v);
         (v[requant::OUT_HI], v[requant::OUT_LO]) = (base(200), base(out - 200 * 256));
     });
 }
@@ -280,10 +407,11 @@ fn limbs_are_in_range() {
 /// needs, so the same difference can be written in two ways.
 #[test]
 fn differences_are_in_range() {
+    let rest = Scores.rest();
     for by in [2, -1, 1 << 9] {
-        alter_output(Caught::Lookup, plain, |v| {
-            v[REST.d_hi()] -= base(by);
-            v[REST.d_lo()] += base(by << 7);
+        Scores.alter(Caught::Lookup, |v| Scores.plain(v), |v| {
+            v[rest.d_hi()] -= base(by);
+            v[rest.d_lo()] += base(by << 7);
         });
     }
 }
@@ -291,29 +419,31 @@ fn differences_are_in_range() {
 /// Remainders and differences that are in range and not those of the matmuls.
 #[test]
 fn accumulators_are_those_of_the_matmuls() {
-    let config = tessera_circuits::model::ModelConfig {
-        layers: 3,
-        ..odd_config()
-    };
-    // With a shift of which a remainder often has a low part alone.
-    let scene = Scene::quiet_with(random_model(config, WeightFormat::Int16, 7), 3);
     let by = Caught::Claim("accumulators");
-    alter_output_of(&scene, by, plain, |v| v[REST.r_lo()] += base(1));
+    let rest = Outputs.rest().rest();
+    Outputs.alter(by, |v| Outputs.plain(v), |v| v[rest] += base(1));
+    // With a shift of which a remainder often has a low part alone.
+    let mut model = three_layers(7);
+    model.params.layers[2].attention.score = 3;
+    let (scene, rest) = (Scene::quiet_of(model), Scores.rest());
+    Scores.alter_in(&scene, by, |v| Scores.plain(v), |v| v[rest.r_lo()] += base(1));
     // The same total, other limbs.
-    let less = |v: &[BaseField]| plain(v) && v[REST.d_lo()].0 < 127;
-    alter_output_of(&scene, by, less, |v| v[REST.d_lo()] += base(1));
+    let less = |v: &[BaseField]| Scores.plain(v) && v[rest.d_lo()].0 < 127;
+    Scores.alter_in(&scene, by, less, |v| v[rest.d_lo()] += base(1));
     // The same low limb.
-    let next = |v: &[BaseField]| less(v) && v[REST.r_hi()].is_zero();
-    alter_output_of(&scene, by, next, |v| {
-        v[REST.r_hi()] += base(1);
-        v[REST.d_lo()] += base(1);
+    let next = |v: &[BaseField]| less(v) && v[rest.r_hi()].is_zero();
+    Scores.alter_in(&scene, by, next, |v| {
+        v[rest.r_hi()] += base(1);
+        v[rest.d_lo()] += base(1);
     });
 }
 
 /// Another shift, whose bound the remainder is below, too.
 #[test]
 fn shifts_are_those_of_the_key() {
-    alter_output(Caught::Claim("lookups"), plain, |v| v[REST.pow()] *= base(2));
+    for quiet in [Outputs, Scores] {
+        quiet.alter(Caught::Claim("lookups"), |v| quiet.plain(v), |v| v[quiet.rest().pow()] *= base(2));
+    }
 }
 
 /// The same in every part that has such a column, for each of its roundings.

@@ -17,7 +17,7 @@ use tessera_verifier::verify::{verify, VerifyError};
 use crate::cheat::{Hooks, HONEST};
 use crate::forward::Deviation;
 use crate::semantics::{deviating, impostor, one_token, one_token_later, QUERY};
-use crate::values::{alter_output_of, move_output, output, plain, row, REST};
+use crate::values::{row, three_layers, Outputs, Scores};
 use crate::{assert_rejected, Caught, Scene};
 
 /// Gains attention to a token of the prover's choice: the last row compares its query with the key of row 3 where
@@ -173,30 +173,28 @@ fn padded_entries_of_the_vocabulary_do_not_win() {
 /// Gains a step of one in every activation that lies halfway: halves are rounded up, not down.
 #[test]
 fn halves_are_rounded_up() {
-    let config = tessera_circuits::model::ModelConfig {
-        layers: 3,
-        ..odd_config()
-    };
-    // Nothing remains below the half that was added.
-    let half = |v: &[BaseField]| plain(v) && v[REST.r_hi()].is_zero() && v[REST.r_lo()].is_zero();
-    let has_half = |scene: &Scene| {
-        let (columns, shape) = (scene.trace().0, scene.shape());
-        let own = &columns[Part::ATT.index()];
-        let rows = row(&shape, Part::ATT, &[2, 0, 0, 0])..row(&shape, Part::ATT, &[3, 0, 0, 0]);
-        rows.into_iter()
-            .any(|r| half(&own.iter().map(|c| c[r]).collect::<Vec<_>>()))
-    };
-    let mut scenes =
-        (HALVES..HALVES + 20).map(|seed| Scene::quiet_of(random_model(config.clone(), WeightFormat::Int16, seed)));
-    let scene = scenes.find(has_half).expect("a model that has a half");
-    alter_output_of(&scene, Caught::Lookup, half, |v| move_output(v, -1));
-    // Down by the half that is not added: the difference is in range, and not that of the accumulators.
-    alter_output_of(&scene, Caught::Claim("accumulators"), half, |v| {
-        let out = output(v);
-        move_output(v, -1);
-        assert_eq!(output(v), out - 1);
-        v[REST.r_hi()] -= base(1);
-    });
+    for quiet in [Outputs, Scores] {
+        // Nothing remains below the half that was added.
+        let half = |v: &[BaseField]| quiet.plain(v) && quiet.rests_at_zero(v);
+        let has_half = |scene: &Scene| {
+            let own = &scene.trace().0[quiet.part().index()];
+            quiet.found(&scene.shape(), own, half).is_some()
+        };
+        let mut scenes = (HALVES..HALVES + 40).map(|seed| Scene::quiet_of(three_layers(seed)));
+        let scene = scenes.find(has_half).expect("a model that has a half");
+        quiet.alter_in(&scene, Caught::Lookup, half, |v| quiet.move_output(v, -1));
+        // Down by the half that is not added: all is in range, and not that of the accumulators.
+        quiet.alter_in(&scene, Caught::Claim("accumulators"), half, |v| {
+            let out = quiet.output(v);
+            quiet.move_output(v, -1);
+            assert_eq!(quiet.output(v), out - 1);
+            let rest = quiet.rest();
+            match quiet {
+                Outputs => v[rest.rest()] -= base(1 << 8),
+                Scores => v[rest.r_hi()] -= base(1),
+            }
+        });
+    }
 }
 
 /// The first seed tried of a model that has such a value.
