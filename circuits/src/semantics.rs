@@ -157,9 +157,18 @@ mod tests {
         assert_eq!(requantise(1 << 24, 1), i16::MAX);
         assert_eq!(requantise(-(1 << 25), 1), i16::MIN);
         // Values of attention have a bit less: halves of the last one are rounded up beyond the end.
-        assert_eq!([1 << 14, (1 << 23) - 257, -(1 << 14)].map(|acc| requantise_value(acc, 1)), [32, 16383, -32]);
-        assert_eq!([(1 << 23) - 256, 1 << 24].map(|acc| requantise_value(acc, 1)), [16383; 2]);
-        assert_eq!([-(1 << 23), -(1 << 23) - 257, i64::MIN >> 1].map(|acc| requantise_value(acc, 1)), [-16384; 3]);
+        assert_eq!(
+            [1 << 14, (1 << 23) - 257, -(1 << 14)].map(|acc| requantise_value(acc, 1)),
+            [32, 16383, -32]
+        );
+        assert_eq!(
+            [(1 << 23) - 256, 1 << 24].map(|acc| requantise_value(acc, 1)),
+            [16383; 2]
+        );
+        assert_eq!(
+            [-(1 << 23), -(1 << 23) - 257, i64::MIN >> 1].map(|acc| requantise_value(acc, 1)),
+            [-16384; 3]
+        );
         assert_eq!(requantise_residual(-512, 3, 2, 1), 5);
         assert_eq!(rope_pair(1 << 14, 1 << 13, 1 << 14, 0), (1 << 14, 1 << 13));
         assert_eq!(rope_pair(100, 200, 0, 1 << 14), (-200, 100));

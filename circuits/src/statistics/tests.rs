@@ -1,6 +1,6 @@
 use super::*;
 use crate::chunk::Chunk;
-use crate::model::{odd_config, test_params, ChannelShift};
+use crate::model::{odd_config, test_params, ChannelShift, Limbs};
 use crate::shape::{Cut, Part};
 
 /// A statement of four rows and two output tokens, under parameters of two layers.
@@ -98,7 +98,11 @@ fn clipped_values_are_at_the_ends_of_their_bits() {
         let clips = vec![own];
         Statistics { clips }.check(&shape, &params, &statement)
     };
-    for (rounded, most) in [(Rounded::VALUE, 1 << 14), (Rounded::ATTENTION, 1 << 15), (Rounded::STATE, 1 << 15)] {
+    for (rounded, most) in [
+        (Rounded::VALUE, 1 << 14),
+        (Rounded::ATTENTION, 1 << 15),
+        (Rounded::STATE, 1 << 15),
+    ] {
         let place = [0; 4];
         let at = |excess| clip(&shape, rounded, &place[..shape.full_axes(rounded.part).len()], excess);
         assert_eq!([at(1), at(-1)].map(|own| own.value()), [most - 1, -most]);
@@ -107,9 +111,9 @@ fn clipped_values_are_at_the_ends_of_their_bits() {
     let value = |excess| check(clip(&shape, Rounded::VALUE, &[0; 4], excess));
     let output = |excess| check(clip(&shape, Rounded::ATTENTION, &[0; 4], excess));
     let beyond = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
-    // With a total shift of 14, in one limb, values are below 2^16.
-    assert_eq!(shape.limbs.v, crate::model::Limbs::One);
-    let room = (1 << 16) - (1 << 14);
+    // With a shift of 6, in two limbs, values are below 2^24.
+    assert_eq!(shape.limbs.v, Limbs::Two);
+    let room = (1 << 24) - (1 << 14);
     assert_eq!([1, -1, room, -room + 1].map(value), [Ok(()); 4]);
     assert_eq!([0, room + 1, -room].map(value), [0, room + 1, -room].map(beyond));
     // With a total shift of 15 no attention output is clipped.
@@ -170,6 +174,7 @@ fn clipped_values_are_of_roundings_that_there_are() {
 fn clipped_values_have_the_range_of_accumulators() {
     let (shape, mut params, statement) = setting();
     params.layers[1].mlp.act.lead = 5;
+    params.layers[1].attention.att = 4;
     params.layers[1].attention.o.lead = -2;
     params.layers[1].attention.skip.lead = 2;
     params.layers[0].mlp.norm.shift = ChannelShift::one(5);
@@ -199,7 +204,7 @@ fn clipped_values_have_the_range_of_accumulators() {
         (Rounded::VALUE, &[0, 0, 0, 3], 1),
         (Rounded::VALUE, &[1, 0, 0, 3], 3),
         (Rounded::score(Part::SCORES), &[0, 2, 0, 1, 0], 5),
-        (Rounded::ATTENTION, &[1, 3, 1, 0], 7),
+        (Rounded::ATTENTION, &[1, 3, 1, 0], 8 + 4),
         (Rounded::GATE, &[1, 3, 43], 3),
         (Rounded::PRODUCT, &[1, 0, 0], 8 + 5),
         (Rounded::PRODUCT, &[1, 1, 0], 8 + 3),
@@ -211,11 +216,11 @@ fn clipped_values_have_the_range_of_accumulators() {
             Statistics { clips }.check(&shape, &params, &statement)
         };
         let refused = |excess| Err(StatisticsError::ClipRange { index: 0, excess });
-        let most = 1 << (30 - bits);
-        for excess in [1, -1, most - 32768, 32769 - most] {
+        let (most, [low, high]) = (1 << (30 - bits), rounded.ends().map(|end| end as i32));
+        for excess in [1, -1, most - 1 - high, 1 - most - low] {
             assert_eq!(with(excess), Ok(()), "{rounded:?} {place:?} {excess}");
         }
-        for excess in [0, most - 32767, 32768 - most, i32::MAX, i32::MIN] {
+        for excess in [0, most - high, -most - low, i32::MAX, i32::MIN] {
             assert_eq!(with(excess), refused(excess), "{rounded:?} {place:?} {excess}");
         }
     }

@@ -29,7 +29,9 @@ use thiserror::Error;
 use crate::passes::{Traffic, WeightPass, Window};
 use crate::QuantisedModel;
 use beginning::Beginning;
-use kernels::{add_normed, in_rows, least, requantise_acc, requantise_stream, requantise_values, Clipped, HeadCache, ScoreTables};
+use kernels::{
+    add_normed, in_rows, least, requantise_acc, requantise_stream, requantise_values, Clipped, HeadCache, ScoreTables,
+};
 use matmul::{embedding, windows};
 use tessera_kernels::device::DeviceError;
 

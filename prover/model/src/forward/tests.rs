@@ -2,8 +2,8 @@ use std::time::Instant;
 
 use tessera_circuits::model::{ByClass, ModelConfig, NormParams, StreamShift, WeightFormat};
 use tessera_circuits::semantics::{
-    exp_table, probability, reciprocal, requantise, requantise_residual, requantise_value, rope_angle, rope_pair, round_shift,
-    sat16, INT15, INT16, RECIPROCAL,
+    exp_table, probability, reciprocal, requantise, requantise_residual, requantise_value, rope_angle, rope_pair,
+    round_shift, sat16, INT15, INT16, RECIPROCAL,
 };
 
 use super::*;
@@ -199,7 +199,11 @@ fn check_layer(model: &QuantisedModel, l: usize, w: &LayerWitness, streams: &[St
         (MatmulKind::V, (&w.v_acc_hi, &w.v_acc_lo), &w.v, &params.attention.v),
     ] {
         check_matmul(model, kind.at(l), &start.y, (acc.0, acc.1));
-        let round = if kind == MatmulKind::V { requantise_value } else { requantise };
+        let round = if kind == MatmulKind::V {
+            requantise_value
+        } else {
+            requantise
+        };
         check_rounded(round, (acc.0, acc.1), out, config.dims(kind).1, shift);
     }
     if config.head_norms {

@@ -32,12 +32,7 @@ impl Source<'_> {
         self.requant(
             Rounded::ATTENTION,
             (self.shape.config.heads, Limbs::Two, requant::OUTPUT),
-            |l, at| {
-                self.witness
-                    .layers
-                    .get(l)
-                    .map_or([0, 0], |w| [0, get(&w.att_acc, at)])
-            },
+            |l, at| self.witness.layers.get(l).map_or([0, 0], |w| [0, get(&w.att_acc, at)]),
             |l, _, _| 1 << self.params.layers[l].attention.att,
         )
     }

@@ -95,7 +95,9 @@ impl Exponents<'_> {
             turned_q,
             turned_k,
             v,
-            attention: given.fit(r.attention).clamp(most - i32::from(MAX_ATT_SHIFT), most - MIN_SHIFT),
+            attention: given
+                .fit(r.attention)
+                .clamp(most - i32::from(MAX_ATT_SHIFT), most - MIN_SHIFT),
             norm_mlp,
             up,
             product: match given.is_biased(MatmulKind::Down.at(l)) {

@@ -8,7 +8,7 @@ use tessera_circuits::air::base;
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::requant;
 use tessera_circuits::claims::{batch, Batch, Tensor};
-use tessera_circuits::model::{Limbs, WeightFormat};
+use tessera_circuits::model::WeightFormat;
 use tessera_circuits::ops::{ff, logits, norms, softmax, stream};
 use tessera_circuits::rounding::Rounded;
 use tessera_circuits::shape::{Part, Shape};

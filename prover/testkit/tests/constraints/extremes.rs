@@ -197,7 +197,10 @@ fn the_largest_attention_output_is_provable() {
             // The order is `2^31 - 1`, so other values with a remainder are about so many away.
             let step = 1i64 << (31 - total);
             let near = [-2 * step, -step, step, 2 * step].map(|around| value + around);
-            let others = near.into_iter().flat_map(|at| at - 2..=at + 2).chain([value - 1, value + 1]);
+            let others = near
+                .into_iter()
+                .flat_map(|at| at - 2..=at + 2)
+                .chain([value - 1, value + 1]);
             let listed = 1i64 << (30 - total);
             for other in others.filter(|v| (INT16[0]..=INT16[1]).contains(v) || v.abs() < listed) {
                 assert_eq!(one_limb(acc, total, other), None, "{acc} as {other}");

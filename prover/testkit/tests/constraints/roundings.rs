@@ -84,11 +84,7 @@ pub fn kinds(shape: &Shape) -> Vec<Kind> {
         accumulated(Part::STREAM, normed(shape.normed(), stream::Y), stream::NORM),
         Kind {
             range: INT15,
-            ..accumulated(
-                Part::V,
-                vec![(requant::OUT, 1)],
-                requant::remainder(shape.limbs.v),
-            )
+            ..accumulated(Part::V, vec![(requant::OUT, 1)], requant::remainder(shape.limbs.v))
         },
         accumulated(Part::ATT, limbs(requant::OUT_HI), requant::OUTPUT),
         accumulated(Part::FF, vec![(ff::GATE, 1)], shape.ff().gate_remainder()),

@@ -11,6 +11,7 @@ use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::base;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::Ends;
+use tessera_circuits::ops::softmax;
 use tessera_circuits::shape::{LeafLimits, Part, Shape};
 use tessera_circuits::trees::{Forest, LookupTree};
 use tessera_prover::boundary::Boundaries;

@@ -249,7 +249,9 @@ fn the_excess_is_that_of_the_value() {
 fn no_excess_wraps_modulo_p() {
     let scene = Outputs.scene_with(|v| Outputs.plain(v) && Outputs.output(v) < 0);
     let found = scene.trace().0;
-    let at = Outputs.find(&scene.shape(), &found[Part::ATT.index()], |v| Outputs.plain(v) && Outputs.output(v) < 0);
+    let at = Outputs.find(&scene.shape(), &found[Part::ATT.index()], |v| {
+        Outputs.plain(v) && Outputs.output(v) < 0
+    });
     let values: Vec<BaseField> = found[Part::ATT.index()].iter().map(|c| c[at]).collect();
     let out = Outputs.output(&values);
     // 512 times the value is 512 out + 1 modulo p if the value is out + 2^22.

@@ -9,7 +9,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::lookups::Relation;
-use tessera_circuits::air::{base, requant, Drawn, Relations};
+use tessera_circuits::air::{base, Drawn, Relations};
 use tessera_circuits::ops::softmax;
 use tessera_circuits::rounding::Powers;
 use tessera_circuits::semantics::{exp_table, mlp_table};

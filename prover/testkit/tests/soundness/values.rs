@@ -1,7 +1,7 @@
 //! Attacks on single values of a trace: limbs, accumulators, rounding, parameters, the arg max. Each alters as much as it
 //! needs for only the targeted check to be violated, which `assert_caught` makes sure of.
 
-use num_traits::{One, Zero};
+use num_traits::Zero;
 use stwo::core::fields::m31::{BaseField, P};
 use tessera_circuits::air::gadgets::Remainder;
 use tessera_circuits::air::{base, requant};
@@ -257,10 +257,14 @@ fn the_next_integer_is_not_the_rounded_one() {
 #[test]
 fn an_output_that_does_not_fit_its_remainder_is_rejected() {
     for quiet in [Outputs, Scores] {
-        quiet.alter(Caught::Claim("accumulators"), |v| quiet.plain(v), |v| {
-            let out = quiet.output(v);
-            quiet.set_output(v, out + 1);
-        });
+        quiet.alter(
+            Caught::Claim("accumulators"),
+            |v| quiet.plain(v),
+            |v| {
+                let out = quiet.output(v);
+                quiet.set_output(v, out + 1);
+            },
+        );
     }
 }
 
@@ -322,7 +326,14 @@ fn sums_of_probabilities_times_values_do_not_wrap() {
                 columns: &columns,
                 ..HONEST
             };
-            scene.assert_caught(if bytes { Caught::Claim("accumulators") } else { Caught::Lookup }, &hooks);
+            scene.assert_caught(
+                if bytes {
+                    Caught::Claim("accumulators")
+                } else {
+                    Caught::Lookup
+                },
+                &hooks,
+            );
         }
     }
 }
@@ -383,10 +394,14 @@ fn the_remainder_has_the_bound_of_the_shift() {
     }
     // In limbs that are none: the low one beyond a byte, the high one below zero.
     let rest = Scores.rest();
-    Scores.alter(Caught::Lookup, |v| Scores.plain(v), |v| {
-        v[rest.r_hi()] -= base(1);
-        v[rest.r_lo()] += base(256);
-    });
+    Scores.alter(
+        Caught::Lookup,
+        |v| Scores.plain(v),
+        |v| {
+            v[rest.r_hi()] -= base(1);
+            v[rest.r_lo()] += base(256);
+        },
+    );
 }
 
 /// The same output, with limbs out of range.
@@ -409,10 +424,14 @@ fn limbs_are_in_range() {
 fn differences_are_in_range() {
     let rest = Scores.rest();
     for by in [2, -1, 1 << 9] {
-        Scores.alter(Caught::Lookup, |v| Scores.plain(v), |v| {
-            v[rest.d_hi()] -= base(by);
-            v[rest.d_lo()] += base(by << 7);
-        });
+        Scores.alter(
+            Caught::Lookup,
+            |v| Scores.plain(v),
+            |v| {
+                v[rest.d_hi()] -= base(by);
+                v[rest.d_lo()] += base(by << 7);
+            },
+        );
     }
 }
 
@@ -442,7 +461,11 @@ fn accumulators_are_those_of_the_matmuls() {
 #[test]
 fn shifts_are_those_of_the_key() {
     for quiet in [Outputs, Scores] {
-        quiet.alter(Caught::Claim("lookups"), |v| quiet.plain(v), |v| v[quiet.rest().pow()] *= base(2));
+        quiet.alter(
+            Caught::Claim("lookups"),
+            |v| quiet.plain(v),
+            |v| v[quiet.rest().pow()] *= base(2),
+        );
     }
 }
 

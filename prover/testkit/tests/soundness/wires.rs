@@ -1,7 +1,6 @@
 //! Attacks on what is connected to what: keys of another position, rotations of another position, a reciprocal that
 //! also satisfies its inequality, entries of the vocabulary that do not exist, a tie rounded the other way.
 
-use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
 use tessera_circuits::model::{MatrixId, RowClass, WeightFormat};
