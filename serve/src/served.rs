@@ -21,8 +21,8 @@ use crate::settings::{Proofs, Settings};
 
 /// The share of the memory that is for answers: a fourth. The rest is for proofs.
 const SHARE: u64 = 4;
-/// Bytes of a channel of a key and of a value in the cache: two limbs of two bytes each.
-const CHANNEL: usize = 8;
+/// Bytes of a channel in the cache: of a key two limbs of two bytes each, of a value two bytes.
+const CHANNEL: usize = 6;
 
 /// A model that cannot be served.
 #[derive(Debug, Error)]

@@ -181,7 +181,7 @@ fn recorded(shape: &Shape, part: Part) -> u64 {
             own.map(|kind| kind.layers.len() as u64 * 14 * pairs).sum()
         }
         Part::SOFTMAX => of_layers(2 * pairs),
-        Part::ATT => of_layers(rows * 10 * q as u64),
+        Part::ATT => of_layers(rows * 6 * q as u64),
         Part::FF => of_layers(rows * 24 * c.ff as u64),
         Part::LOGITS if shape.has_logits() => 12 * (shape.outputs * c.vocab) as u64,
         Part::NORMS => rows * (28 * c.states() + 14 * c.layers * c.heads) as u64,
