@@ -63,10 +63,10 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 22,
-            Self::ProofInContext => 23,
-            Self::Chunk => 16,
-            Self::Key => 11,
+            Self::Proof => 24,
+            Self::ProofInContext => 25,
+            Self::Chunk => 17,
+            Self::Key => 12,
         }
     }
 

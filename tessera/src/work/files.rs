@@ -11,7 +11,7 @@ use tessera_support::files::{self, FileError};
 use tessera_support::output::Output;
 
 /// Version of the files of a work directory that this program reads and writes.
-pub const WORK_VERSION: u32 = 5;
+pub const WORK_VERSION: u32 = 6;
 
 /// Blake2s-256 of the parts, each preceded by its length in 8 bytes, as hexadecimal digits.
 pub(super) fn digest(parts: &[&[u8]]) -> String {
