@@ -205,9 +205,12 @@ fn zero_denominators_are_not_reached() {
     let tuples = Cell::new([[BaseField::zero(); 2]; 2]);
     let columns = |shape: &Shape, all: &mut [Columns]| {
         let own = &mut all[Part::SCORES.index()];
-        // In two rows the next value, with a remainder below zero, in a low byte that is none.
+        // In two rows the next value, with a remainder below zero, in a low byte that is none. With one low part of the difference the line
+        // through both tuples would have entries of the table.
+        let mut other = None;
         tuples.set([(); 2].map(|()| {
-            let at = Scores.find(shape, own, |v| Scores.plain(v));
+            let at = Scores.find(shape, own, |v| Scores.plain(v) && Some(v[rest.d_lo()]) != other);
+            other = Some(own[rest.d_lo()][at]);
             let mut values: Vec<BaseField> = own.iter().map(|c| c[at]).collect();
             Scores.move_output(&mut values, 1);
             let high = std::mem::take(&mut values[rest.r_hi()]);
