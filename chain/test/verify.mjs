@@ -212,7 +212,8 @@ try {
     await refuse(`what the program finds, ${i}`, stagesOf(names.PROGRAM, flipped(end, 32 + 16 * i + 15), 1, segment), reason, addresses.PROGRAM);
   }
   if (own.parts[0].length === 1) {
-    const ids_ = 128 + 8;
+    // Behind the digest, six elements and the numbers of words of five kinds.
+    const ids_ = 32 + 6 * 16 + 2 * 5;
     for (let row = 0; row < prompts; row++) {
       await refuse(`token ${row} of the statement`, stagesOf(names.PROGRAM, flipped(end, ids_ + 4 * row + 3), 1, segment), /embedding/, addresses.PROGRAM);
     }
