@@ -18,6 +18,7 @@ use crate::reranker;
 use crate::semantics::{norm_bound, INT15, ROPE_BITS, RSQRT_BITS};
 use crate::statement::norm_of;
 
+use limbs::has_one_rounding;
 pub use limbs::{fits_one_limb, most_shift, normed_bound, ONE_LIMB_NORM, ONE_LIMB_SHIFT};
 use residual::ResidualBounds;
 pub use scores::{rotated_sum, rounded_bound};
@@ -31,17 +32,14 @@ const LOW: u64 = 1 << 23;
 
 /// Largest shift (minus 8) of the attention output, whose claim is in one limb.
 pub const MAX_ATT_SHIFT: u8 = ONE_LIMB_SHIFT as u8 - 8;
-/// No sum of probabilities times values is larger in absolute value, whatever the key: those of a row add up to at most `2^15`, and half
-/// of a unit more for every key, of which there are no more than rows of a context. Values have 15 bits ([`INT15`]).
+/// The largest absolute value that a sum of probabilities times values can have under any key. The probabilities of a row add up to at most
+/// `2^15` and half a unit for every key that the row sees, because each of them is rounded. Values have 15 bits ([`INT15`]).
 pub const MAX_OUTPUT: u64 = INT15[0].unsigned_abs() * ((1 << 15) + MAX_CONTEXT as u64 / 2);
-/// So they fit one limb for every shift that a key may have (docs/protocol.md, lemma 1).
+/// So such a sum fits one limb for every shift that a key may have, and the list has room for each that is clipped.
 const _: () = {
-    let total = ONE_LIMB_SHIFT as u64;
-    let bound = MAX_OUTPUT + (1 << (total - 1));
-    assert!(bound + (1 << (15 + total)) + (1 << total) < P as u64);
-    assert!(2 * bound + (1 << (total + 1)) < P as u64);
-    // Whatever is clipped can be listed.
-    assert!(bound <= 1 << 30);
+    let total = ONE_LIMB_SHIFT as u32;
+    assert!(has_one_rounding(MAX_OUTPUT as u128, 1 << 15, total));
+    assert!(MAX_OUTPUT + (1 << (total - 1)) <= 1 << 30);
 };
 /// Largest shift (minus 8) of the products of the MLP, whose claim is in one limb: `2^30 + 2^(15 + 14) + 2^14 < p`.
 pub const MAX_ACT_SHIFT: u8 = 6;

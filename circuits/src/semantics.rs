@@ -15,7 +15,8 @@ pub const PROB_BITS: u32 = 15;
 pub const MASKED: u32 = (1 << 16) - 1;
 /// The smallest and the largest value of 16 bits.
 pub const INT16: [i64; 2] = [i16::MIN as i64, i16::MAX as i64];
-/// The smallest and the largest value of 15 bits, which values of attention have: so sums of probabilities times values fit one limb.
+/// The smallest and the largest value of 15 bits. Values of attention have so few because sums of probabilities times values then fit one
+/// limb.
 pub const INT15: [i64; 2] = [-(1 << 14), (1 << 14) - 1];
 
 /// Clamps to int16.
@@ -32,14 +33,19 @@ pub fn round_shift(v: i64, bits: u32) -> i64 {
 /// Requantisation: the accumulator shifted right by `8 + shift` with rounding, saturated to int16.
 #[inline]
 pub fn requantise(acc: i64, shift: u8) -> i16 {
-    sat16(round_shift(acc, 8 + u32::from(shift)))
+    requantise_within(INT16, acc, shift)
+}
+
+/// Requantisation that saturates at these ends, which int16 has.
+#[inline]
+pub fn requantise_within([least, most]: [i64; 2], acc: i64, shift: u8) -> i16 {
+    round_shift(acc, 8 + u32::from(shift)).clamp(least, most) as i16
 }
 
 /// Requantisation of the values of attention: as [`requantise`], saturated to 15 bits ([`INT15`]).
 #[inline]
 pub fn requantise_value(acc: i64, shift: u8) -> i16 {
-    let [least, most] = INT15;
-    round_shift(acc, 8 + u32::from(shift)).clamp(least, most) as i16
+    requantise_within(INT15, acc, shift)
 }
 
 /// Splits an int16 activation in limbs: `a = 256 hi + lo`, `hi` signed, `lo` unsigned 8-bit.

@@ -67,12 +67,18 @@ pub fn fits_one_limb(kind: MatmulKind, bound: u128, total: i32) -> bool {
     if !(1..=most_shift(kind)).contains(&total) {
         return false;
     }
-    let bound = bound.saturating_add(1 << (total - 1));
     // The maximum of the logits takes the place of the output.
     let outputs = if kind == MatmulKind::Head { LOGITS } else { 1 << 15 };
+    has_one_rounding(bound, outputs, total as u32)
+}
+
+/// Whether an accumulator up to `bound` has one rounding by the total shift `total`, at least 1, in one limb, where an output that is not
+/// clipped is at most `outputs` in absolute value (docs/protocol.md, lemma 1).
+pub(super) const fn has_one_rounding(bound: u128, outputs: u128, total: u32) -> bool {
+    let bound = bound.saturating_add(1 << (total - 1));
     let lemma = bound.saturating_add((outputs + 1) << total);
     let saturation = bound.saturating_add(1 << total).saturating_mul(2);
-    lemma < u128::from(P) && saturation < u128::from(P)
+    lemma < P as u128 && saturation < P as u128
 }
 
 /// Why the norms of a key are none of a model: every matrix has one of its own, and it is one that integers of these bits have.

@@ -204,8 +204,8 @@ fn the_smallest_and_the_largest_parameters_are_accepted() {
     assert_eq!(params(13, 13, 26, MAX_EPSILON, 64).check(&odd_config(1)), Ok(()));
 }
 
-/// Attention outputs are in one limb: their shift, named, is 7 at most, whatever the others are. The sum that the limit is for, in the
-/// longest context and with one more, is that of the document.
+/// Attention outputs are in one limb, so a key whose shift is above 7 is refused, whatever its other shifts are. One total shift more would
+/// give the largest sum, which section 16.6 names, two roundings.
 #[test]
 fn attention_outputs_fit_one_limb() {
     let with = |att| {
@@ -218,10 +218,7 @@ fn attention_outputs_fit_one_limb() {
     assert_eq!([1, 7].map(with), [Ok(()), Ok(())]);
     assert_eq!([0, 8, 13, 255].map(|att| with(att as u8)), [0, 8, 13, 255].map(refused));
     assert_eq!(MAX_OUTPUT, (1 << 29) + (1 << 26));
-    let fits = |total: u32| {
-        let bound = MAX_OUTPUT + (1 << (total - 1));
-        bound + (1 << (15 + total)) + (1 << total) < u64::from(P) && 2 * bound + (1 << (total + 1)) < u64::from(P)
-    };
+    let fits = |total| has_one_rounding(MAX_OUTPUT.into(), 1 << 15, total);
     assert!((9..=15).all(fits) && !fits(16));
 }
 

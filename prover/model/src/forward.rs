@@ -29,9 +29,7 @@ use thiserror::Error;
 use crate::passes::{Traffic, WeightPass, Window};
 use crate::QuantisedModel;
 use beginning::Beginning;
-use kernels::{
-    add_normed, in_rows, least, requantise_acc, requantise_stream, requantise_values, Clipped, HeadCache, ScoreTables,
-};
+use kernels::{add_normed, in_rows, least, requantise_acc, requantise_stream, Clipped, HeadCache, ScoreTables};
 use matmul::{embedding, windows};
 use tessera_kernels::device::DeviceError;
 
@@ -471,10 +469,7 @@ impl<'m> ForwardState<'m> {
     ) -> Result<(Acc, Vec<i16>), DeviceError> {
         let acc = self.linear.matmul(self.model, kind.at(l), a, pass)?;
         let (_, outputs) = self.model.config.dims(kind);
-        let (out, clipped) = match kind {
-            MatmulKind::V => requantise_values(&acc, s, outputs),
-            _ => requantise_acc(&acc, s, outputs),
-        };
+        let (out, clipped) = requantise_acc(&acc, kind, s, outputs);
         self.count(tensor, clipped, out.len());
         Ok((acc, out))
     }

@@ -7,10 +7,10 @@ use std::slice::Iter;
 
 use rayon::prelude::*;
 use tessera_circuits::gains::Gains;
-use tessera_circuits::model::{ChannelShift, ModelConfig, ModelParams, NormParams, RowClass};
+use tessera_circuits::model::{ChannelShift, MatmulKind, ModelConfig, ModelParams, NormParams, RowClass};
 use tessera_circuits::semantics::{
-    cap_table, exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise,
-    requantise_residual, requantise_value, round_shift, turn_pair, turned, Turn, ROPE_BITS,
+    cap_table, exp_table, limbs, norm_element, norm_rsqrt, norm_sums, probability, reciprocal, requantise_residual,
+    requantise_within, round_shift, turn_pair, turned, Turn, INT15, INT16, ROPE_BITS,
 };
 
 use super::NormedHeads;
@@ -77,7 +77,7 @@ impl Clipped {
         }
     }
 
-    /// Counts a value if it is not the one that it was saturated from, whatever its ends are.
+    /// Counts a value if it is not the one that it was saturated from, at whichever ends.
     pub fn compare(&mut self, saturated: i16, exact: i64) {
         if i64::from(saturated) != exact {
             *(if saturated < 0 { &mut self.low } else { &mut self.high }) += 1;
@@ -101,34 +101,28 @@ impl Sum for Clipped {
     }
 }
 
-/// Requantises `(accumulator, shift)` pairs; returns what saturated.
+/// Requantises `(accumulator, shift)` pairs to 16 bits; returns what saturated.
 pub(super) fn requantise_all(pairs: impl Iterator<Item = (i64, u8)>, out: &mut [i16]) -> Clipped {
+    requantise_to(INT16, pairs, out)
+}
+
+/// Requantises `(accumulator, shift)` pairs, saturating at these ends; returns what saturated.
+fn requantise_to(ends: [i64; 2], pairs: impl Iterator<Item = (i64, u8)>, out: &mut [i16]) -> Clipped {
     let mut clipped = Clipped::default();
     for (out, (acc, shift)) in out.iter_mut().zip(pairs) {
-        *out = requantise(acc, shift);
-        clipped.count(*out, || round_shift(acc, 8 + u32::from(shift)));
+        *out = requantise_within(ends, acc, shift);
+        clipped.compare(*out, round_shift(acc, 8 + u32::from(shift)));
     }
     clipped
 }
 
-/// Requantises accumulators `[rows][outputs]` with the shifts of the output channels; counts what saturates.
-pub(super) fn requantise_acc(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, Clipped) {
+/// Requantises the accumulators of a matrix, `[rows][outputs]`, with the shifts of its output channels; counts what saturates. Values of
+/// attention have 15 bits.
+pub(super) fn requantise_acc(acc: &Acc, kind: MatmulKind, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, Clipped) {
+    let ends = if kind == MatmulKind::V { INT15 } else { INT16 };
     let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
     by_rows(acc, outputs, |_, columns, totals, out| {
-        requantise_all(totals.zip(shifts[columns].iter().copied()), out)
-    })
-}
-
-/// The same for the values of attention, which have 15 bits.
-pub(super) fn requantise_values(acc: &Acc, shift: &ChannelShift, outputs: usize) -> (Vec<i16>, Clipped) {
-    let shifts: Vec<u8> = (0..outputs).map(|o| shift.at(o)).collect();
-    by_rows(acc, outputs, |_, columns, totals, out| {
-        let mut clipped = Clipped::default();
-        for ((out, acc), shift) in out.iter_mut().zip(totals).zip(&shifts[columns]) {
-            *out = requantise_value(acc, *shift);
-            clipped.compare(*out, round_shift(acc, 8 + u32::from(*shift)));
-        }
-        clipped
+        requantise_to(ends, totals.zip(shifts[columns].iter().copied()), out)
     })
 }
 
