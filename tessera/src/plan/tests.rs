@@ -174,7 +174,6 @@ fn chunks_of_one_kind_need_the_same_memory() {
                 .collect()
         };
         let kinds = subject.kinds(&chunks);
-        println!("{} chunks, {} kinds, {:?}", chunks.len(), kinds.len(), needed(&chunks));
         assert_eq!(needed(&kinds), needed(&chunks));
     }
 }
