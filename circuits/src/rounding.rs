@@ -1,4 +1,4 @@
-//! What is rounded to 16 bits, or to 15, and by which parameters of the model (docs/protocol.md, section 8.1).
+//! Which values a model rounds, to 16 bits or to 15, and the parameters that say by how much (docs/protocol.md, section 8.1).
 
 use stwo::core::fields::m31::BaseField;
 

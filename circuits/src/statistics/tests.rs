@@ -88,7 +88,8 @@ fn clipped_values_are_committed_entries_in_order() {
     assert_eq!(with(&many[1..]), misplaced(1));
 }
 
-/// Values of attention have the ends of 15 bits, and all others those of 16. The range of a list is that of the total shift.
+/// A value of attention is clipped to an end of 15 bits, and any other value to an end of 16. The total shift decides how far beyond its end
+/// an entry may be.
 #[test]
 fn clipped_values_are_at_the_ends_of_their_bits() {
     let (shape, mut params, statement) = setting();

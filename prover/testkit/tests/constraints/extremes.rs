@@ -59,7 +59,7 @@ impl Row {
         self.round_within(INT16, at, acc, shift)
     }
 
-    /// The same with these ends.
+    /// Rounds an accumulator and clips the result to these ends, in limbs `[hi, lo]`, into the columns of a remainder.
     fn round_within(&mut self, [least, most]: [i64; 2], at: Remainder, [hi, lo]: [i64; 2], shift: u8) -> i64 {
         let total = 8 + u32::from(shift);
         let acc = 256 * hi + lo + (1 << (total - 1));
@@ -121,14 +121,14 @@ fn corners(hi: i64, lo: i64) -> Vec<[i64; 2]> {
     list
 }
 
-/// Both ends, and something between them.
-fn saturates_at(ends: [i64; 2], outs: &BTreeSet<i64>) -> bool {
-    ends.iter().all(|end| outs.contains(end)) && outs.len() > 2
+/// Accumulators in one limb: the largest, the smallest, and some between them.
+fn either_sign(most: i64) -> [i64; 7] {
+    [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)]
 }
 
-/// The same with those of int16.
-fn saturates_both_ways(outs: &BTreeSet<i64>) -> bool {
-    saturates_at(INT16, outs)
+/// Whether the outputs have both ends, and something between them.
+fn saturates_at(ends: [i64; 2], outs: &BTreeSet<i64>) -> bool {
+    ends.iter().all(|end| outs.contains(end)) && outs.len() > 2
 }
 
 /// The largest sum of magnitudes of weights that the bounds accept.
@@ -165,7 +165,7 @@ fn the_largest_matmul_of_one_limb_is_provable() {
     for total in 9..=14u32 {
         let shift = (total - 8) as u8;
         let most = (1 << 30) - (1 << total) - (1 << (total - 1)) - 1;
-        for acc in [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)] {
+        for acc in either_sign(most) {
             let mut row = Row::with_limbs(Part::V, Limbs::One);
             let out = row.round_within(INT15, requant::remainder(Limbs::One), [0, acc], shift);
             assert_eq!(out, i64::from(requantise_value(acc, shift)));
@@ -186,7 +186,7 @@ fn the_largest_attention_output_is_provable() {
     let mut outs = BTreeSet::new();
     for shift in 1..=MAX_ATT_SHIFT {
         let total = 8 + u32::from(shift);
-        for acc in [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)] {
+        for acc in either_sign(most) {
             let mut row = Row::new(Part::ATT);
             let out = row.round(requant::OUTPUT, [0, acc], shift);
             assert_eq!(out, i64::from(requantise(acc, shift)));
@@ -208,7 +208,7 @@ fn the_largest_attention_output_is_provable() {
             outs.insert(out);
         }
     }
-    assert!(saturates_both_ways(&outs));
+    assert!(saturates_at(INT16, &outs));
 }
 
 /// A residual update, and the norm of its result, whose products are below `2^29` whatever the row.
@@ -246,7 +246,7 @@ fn the_largest_residual_and_norm_are_provable() {
             ys.insert(y);
         }
     }
-    assert!(saturates_both_ways(&xs) && saturates_both_ways(&ys));
+    assert!(saturates_at(INT16, &xs) && saturates_at(INT16, &ys));
     // The bounds are not vacuous: with the largest shift and skip together, the sums could reach p.
     assert!(refused > 0 && !bound.fits(13, Some(13)));
 }
@@ -290,7 +290,7 @@ fn the_largest_rotations_are_provable() {
             assert_eq!(row.check(&tables), Missing::new(), "{a} {b} {cos} {sin}");
         }
     }
-    assert!(saturates_both_ways(&outs));
+    assert!(saturates_at(INT16, &outs));
 }
 
 /// How many values, clipped ones included, have a remainder; one of them is `value`.
@@ -326,7 +326,7 @@ fn the_largest_scores_and_probabilities_are_provable() {
             shares.insert(p);
         }
     }
-    assert!(saturates_both_ways(&outs));
+    assert!(saturates_at(INT16, &outs));
     assert_eq!(shares.last(), Some(&i64::from(i16::MAX)));
 }
 
@@ -467,7 +467,7 @@ fn the_largest_mlp_products_are_provable() {
             outs.insert(h);
         }
     }
-    assert!(saturates_both_ways(&outs));
+    assert!(saturates_at(INT16, &outs));
 }
 
 /// Of all outputs, and the one that was clipped, one has a remainder and a difference that are in range.
@@ -482,7 +482,7 @@ fn a_wrong_result_of_the_largest_matmul_is_not_provable() {
     }
     for total in 9..=15u32 {
         let most = (1 << 30) - (1 << total) - (1 << (total - 1)) - 1;
-        for acc in [most, -most, 0, -1, 1, 1 << 20, -(1 << 20)] {
+        for acc in either_sign(most) {
             let right = (acc + (1 << (total - 1))) >> total;
             assert_eq!(only(|v| one_limb(acc, total, v), right), 1, "{acc}, total {total}");
         }

@@ -109,7 +109,7 @@ struct Site<'a> {
     total: u32,
     /// Whether a value needs no entry in the list of clipped ones.
     unlisted: &'a dyn Fn(i64) -> bool,
-    /// What a listed value is beyond.
+    /// The ends that a listed value lies beyond.
     ends: [i64; 2],
 }
 

@@ -89,7 +89,7 @@ impl Quiet {
         }
     }
 
-    /// What is needed beside the rounded value.
+    /// The remainder of this rounding.
     pub const fn rest(self) -> Remainder {
         match self {
             Outputs => requant::OUTPUT,
@@ -141,7 +141,7 @@ impl Quiet {
         self.alter_in(&Scene::quiet(), by, holds, alter);
     }
 
-    /// The same in a scene of another quiet model.
+    /// Alters one row of another quiet model.
     pub fn alter_in(
         self,
         scene: &Scene,
@@ -197,8 +197,8 @@ impl Quiet {
         }
     }
 
-    /// What is rounded stays: the remainder and, in two limbs, the difference of the high limb of a row make up for a value that is larger
-    /// by this much, whatever their ranges. `wraps` is how often the low limb goes around p.
+    /// Changes the remainder and, in two limbs, the difference of the high limb, so that the accumulator of the row stays if the rounded value
+    /// grows by this much. Either may leave its range. `wraps` says how often the low limb goes around p.
     pub fn explain(self, v: &mut [BaseField], more: i64, wraps: i64) {
         let rest = self.rest();
         let pow = integer(v[rest.pow()]);
@@ -293,9 +293,9 @@ fn outputs_that_wrap_modulo_p_are_rejected() {
     }
 }
 
-/// In one limb the sum of probabilities times values has another explanation modulo p, too: the value that is `2^(31 - T)` away, with a
-/// remainder that is one off and in range, as `2^31` is 1. Here two rows go around p, up and down, so that their sum stays. Neither value is
-/// an int16, whatever the shift, and its limbs are not bytes; low bytes that are make another value.
+/// In one limb a second value explains a sum of probabilities times values modulo p, because `2^31` is 1: it is `2^(31 - T)` away, and its
+/// remainder is one off and in range. Here one row goes around p upwards and one downwards, so that their sum stays. Neither value is an
+/// int16 under any shift, so its high limb is no byte; if the attack puts a byte there, the row has another value, and the claim fails.
 #[test]
 fn sums_of_probabilities_times_values_do_not_wrap() {
     for shift in [1, MAX_ATT_SHIFT] {

@@ -187,7 +187,7 @@ fn halves_are_rounded_up() {
         let mut scenes = (first..first + 60).map(|seed| Scene::quiet_of(three_layers(seed)));
         let scene = scenes.find(has_half).expect("a model that has a half");
         quiet.alter_in(&scene, Caught::Lookup, half, |v| quiet.move_output(v, -1));
-        // Down by the half that is not added: all is in range, and not that of the accumulators.
+        // Down by the half that is not added: all is in range, but the claim on accumulators fails.
         quiet.alter_in(&scene, Caught::Claim("accumulators"), half, |v| {
             let out = quiet.output(v);
             quiet.move_output(v, -1);
