@@ -156,9 +156,13 @@ fn choices_follow_the_budget() {
 /// chunks that do not end where columns of the commitment end.
 #[test]
 fn chunks_of_one_kind_need_the_same_memory() {
-    let windows = windowed_config(16, [0, 2]);
+    // Of the inner chunks one has a window.
+    let windows = ModelConfig {
+        layers: 5,
+        ..windowed_config(16, [0, 2])
+    };
     for (config, partition, rows) in [
-        (windows, vec![1; 3], 40),
+        (windows, vec![1; 5], 40),
         (tinyllama(), vec![1; 22], 16),
         (tinyllama(), vec![2; 11], 16),
     ] {

@@ -2,7 +2,7 @@
 //! beside it. The verifier must refuse the key itself, read from bytes or handed over in memory; that the
 //! model id differs from the proof's is no answer, as a proof can be made for any key.
 
-use tessera_circuits::bounds::MAX_BIAS;
+use tessera_circuits::bounds::{MAX_ACT_SHIFT, MAX_ATT_SHIFT, MAX_BIAS};
 use tessera_circuits::model::{
     ByClass, ChannelShift, ColumnNorms, MatmulKind, ModelConfig, ModelError, ModelParams, NormParams, Rotation,
     StreamShift, WeightBits, WeightFormat, MAX_CONTEXT,
@@ -107,7 +107,7 @@ fn rotations_of_no_pair_or_layer() {
 /// A change of the parameters, and the quantity that must be named.
 type Shift = (&'static str, &'static dyn Fn(&mut ModelParams, u8));
 
-/// Every shift of a rounding: beyond 13 its remainder leaves the range that makes the result unique, and at 0
+/// Every shift of a rounding: beyond 13, or what one limb allows, its remainder leaves the range that makes the result unique, and at 0
 /// the rounding's constant is no integer.
 #[test]
 fn shifts_out_of_range() {
@@ -132,7 +132,13 @@ fn shifts_out_of_range() {
         }),
     ];
     for (i, (expected, change)) in rows.iter().enumerate() {
-        for shift in [0, 14, 255] {
+        // Attention outputs and products are in one limb, whatever the key claims.
+        let beyond = match *expected {
+            "attention output" => MAX_ATT_SHIFT + 1,
+            "mlp product" => MAX_ACT_SHIFT + 1,
+            _ => 14,
+        };
+        for shift in [0, beyond, 255] {
             let error = model_error(&|key| change(&mut key.params, shift));
             let matches = matches!(&error, ModelError::OutOfRange { what, value, .. } if what.ends_with(expected) && *value == u64::from(shift));
             assert!(matches, "row {i}, shift {shift}: {error}");
