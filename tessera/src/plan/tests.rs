@@ -156,13 +156,14 @@ fn choices_follow_the_budget() {
 /// chunks that do not end where columns of the commitment end.
 #[test]
 fn chunks_of_one_kind_need_the_same_memory() {
-    // Of the inner chunks one has a window.
+    // The first chunk, and two of the inner ones.
     let windows = ModelConfig {
-        layers: 5,
-        ..windowed_config(16, [0, 2])
+        context: 1 << 13,
+        blocks: windowed_config(100, [0, 2, 5]).blocks,
+        ..tinyllama()
     };
     for (config, partition, rows) in [
-        (windows, vec![1; 5], 40),
+        (windows, vec![1; 22], 600),
         (tinyllama(), vec![1; 22], 16),
         (tinyllama(), vec![2; 11], 16),
     ] {
