@@ -119,9 +119,9 @@ library Conversation {
         place += 20 * clips;
         (end.activations, end.counts) = (word(place), word(place + 32));
         t.root(uint256(bytes32("activations")), 11, end.activations);
-        t.mixWord(shape.tables, 32);
         place += 64;
         t.words(uint256(bytes32("clipped values")), 14, clipped, 5 * clips);
+        t.mixWord(shape.tables, 32);
         t.mixWord(end.counts, 32);
         return place;
     }
@@ -129,12 +129,12 @@ library Conversation {
     /// Protocol, parameters and model.
     function parameters(Transcript.State memory t, Shape memory shape) private pure {
         t.label(uint256(bytes32("tessera/12/keccak")), 17, 0);
-        t.label(uint256(bytes32("parameters")), 10, 13);
-        // Of the STARK 3, 97, 20, 3, 7; of the opening queries, 20 bits of work and the rate; at the end the work before the lookups and
-        // before other challenges, and the number of folds with work.
-        uint256 first = (3 << 224) | (97 << 192) | (20 << 160) | (3 << 128) | (7 << 96) | (shape.queries << 64) | (20 << 32);
-        uint256 second = (shape.log << 224) | (shape.units << 192) | (LOOKUP_WORK << 160);
-        t.mixWords(first | shape.blowup, second | (Transcript.CHALLENGE_WORK << 128) | (Opening.WORKED_FOLDS << 96), 52);
+        t.label(uint256(bytes32("parameters")), 10, 14);
+        // That a STARK proves the tables, which is 0, and of it 3, 97, 20, 3, 7; of the opening queries, 20 bits of work and the rate; at the
+        // end the work before the lookups and before other challenges, and the number of folds with work.
+        uint256 first = (3 << 192) | (97 << 160) | (20 << 128) | (3 << 96) | (7 << 64) | (shape.queries << 32) | 20;
+        uint256 second = (shape.blowup << 224) | (shape.log << 192) | (shape.units << 160) | (LOOKUP_WORK << 128);
+        t.mixWords(first, second | (Transcript.CHALLENGE_WORK << 96) | (Opening.WORKED_FOLDS << 64), 56);
         t.root(uint256(bytes32("model")), 5, shape.model);
     }
 

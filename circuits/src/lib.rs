@@ -41,6 +41,7 @@ pub mod shape;
 pub mod sizes;
 pub mod statement;
 pub mod statistics;
+pub mod table_tree;
 pub mod text;
 pub mod trees;
 pub mod wiring;

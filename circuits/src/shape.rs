@@ -321,12 +321,25 @@ impl Shape {
         self.limits
     }
 
-    /// Returns the same row spaces under other limits. Tests lower the limits because nobody can prove a statement of `2^30` lookups in a
-    /// test, and smaller ones have a single balance group.
-    #[must_use]
-    #[doc(hidden)]
-    pub const fn with_leaf_limits(mut self, limits: LeafLimits) -> Self {
+    /// The same row spaces under other limits ([`Self::with_leaf_limits`]).
+    pub(crate) const fn within(mut self, limits: LeafLimits) -> Self {
         self.limits = limits;
+        self
+    }
+
+    /// The same with one more part, which comes after all others.
+    pub(crate) fn and(mut self, rows: Rows) -> Self {
+        let part = rows.part;
+        self.parts.push(part);
+        self.laid.resize_with(part.index(), || None);
+        self.laid.push(Some(Laid::new(rows)));
+        self
+    }
+
+    /// The same without the last part, if it is this one.
+    pub(crate) fn without(mut self, part: Part) -> Self {
+        self.parts.retain(|own| *own != part);
+        self.laid.truncate(part.index());
         self
     }
 
@@ -440,6 +453,11 @@ impl Shape {
             (width as u128) << self.log_rows(*part)
         };
         self.parts().iter().map(of).sum()
+    }
+
+    /// Whether there are more cells than anybody proves.
+    pub fn is_too_large(&self) -> bool {
+        self.cells() > 1 << MAX_CELLS_LOG
     }
 
     /// Number of units, `2^MIN_ROWS_LOG` cells of a column each, that are committed to: parts in order, columns ascending.

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use tessera::batch;
 use tessera::checkpoint::families::FAMILIES;
+use tessera::circuits::table_tree::TableArgument;
 use tessera::plan::Budget;
 use tessera::quantise::Strategy;
 use tessera::setup::CodewordCache;
@@ -205,6 +206,24 @@ impl From<HashArg> for Suite {
     }
 }
 
+/// Names of the ways to prove lookup tables.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub enum TablesArg {
+    /// by a STARK, which contracts of Ethereum can verify
+    Stark,
+    /// by one more tree of the sums of lookups: half as long a proof of a small model, and only with Blake2s
+    Gkr,
+}
+
+impl From<TablesArg> for TableArgument {
+    fn from(arg: TablesArg) -> Self {
+        match arg {
+            TablesArg::Stark => Self::Stark,
+            TablesArg::Gkr => Self::Gkr,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct SetupArgs {
     /// Directory with config.json, model.safetensors (or shards with their index) and, if the model has one,
@@ -226,6 +245,10 @@ pub struct SetupArgs {
     /// model, of another id [default: blake2s]
     #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
     pub hash: Option<HashArg>,
+    /// How all proofs of the model prove the tables of its lookups. A model set up in another way is another model, of another id
+    /// [default: stark]
+    #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
+    pub tables: Option<TablesArg>,
     /// Whether to keep the codeword of the weights on disk: their encoded form, which makes proofs faster
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = CodewordCacheArg::Auto)]
     pub codeword_cache: CodewordCacheArg,
@@ -489,10 +512,13 @@ pub struct InspectArgs {
     /// Hash that a checkpoint would be committed to with [default: as setup]
     #[arg(long, value_enum)]
     pub hash: Option<HashArg>,
+    /// How proofs of a checkpoint's model would prove the tables of its lookups [default: as setup]
+    #[arg(long, value_enum)]
+    pub tables: Option<TablesArg>,
     /// Make the model of a key again from this checkpoint, by the recipe in the key, and say which parts agree. Takes
     /// as long as setup; exit status 1 if the model is another one, or if its fidelity is not what the key says: shares of equal
     /// tokens may differ by 0.01 in all, other figures by 1 %, because machines add floating-point numbers in other orders
-    #[arg(long, value_name = "CHECKPOINT", conflicts_with_all = ["strategy", "hash"])]
+    #[arg(long, value_name = "CHECKPOINT", conflicts_with_all = ["strategy", "hash", "tables"])]
     pub against: Option<PathBuf>,
     /// The calibration text of the key, if it was not a bundled one
     #[arg(long, value_name = "FILE", requires = "against")]

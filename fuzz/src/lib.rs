@@ -25,6 +25,7 @@ use tessera_text::chat::{question, ChatTemplate, Choice, RENDERED_BYTES};
 use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::parts::{parts_of, parts_of_mut, ProofParts};
+use tessera_verifier::proof::TableProof;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::{Stark, StarkError};
 use tessera_verifier::verify::{verify, verify_bytes, VerifyError};
@@ -330,8 +331,11 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
             1 => own.points_work = input.number(),
             _ => own.linear_work = input.number(),
         },
-        19 => own.claimed_sum = input.secure(),
-        20..=28 => edit_stark(&mut own.stark, field % 32, input),
+        19..=28 => match &mut own.tables {
+            TableProof::Stark(tables) if field % 32 == 19 => tables.claimed_sum = input.secure(),
+            TableProof::Stark(tables) => edit_stark(&mut tables.stark, field % 32, input),
+            TableProof::Gkr => own.tables = other.tables.clone(),
+        },
         29 if field >= 128 => (own.activations, own.opening) = (other.activations, other.opening.clone()),
         29 => {
             let (own, other) = (parts_of_mut(&mut own.opening), parts_of(&other.opening));
@@ -341,7 +345,8 @@ fn edit_proof(proof: &mut Proof, other: &Proof, input: &mut Input<'_>) {
                 .take(1)
                 .for_each(|(own, other)| *own = other.clone());
         }
-        30 => own.stark = other.stark.clone(),
+        30 if field >= 128 => own.tables = TableProof::Gkr,
+        30 => own.tables = other.tables.clone(),
         _ => {
             (own.matmuls, own.linear) = (other.matmuls.clone(), other.linear.clone());
             (own.statistics, own.activations) = (other.statistics.clone(), other.activations);

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tessera_checkpoint::{mistaken_file, mistaken_folder, Checkpoint, Survey, GGUF_MAGIC};
 use tessera_circuits::model::WeightFormat;
+use tessera_circuits::table_tree::TableArgument;
 use tessera_model::directory::KEY_FILE;
 use tessera_recipe::{self as recipe, Recipe};
 use tessera_support::files::{is_there, parent, FileError};
@@ -163,13 +164,13 @@ fn checkpoint(path: &Path) -> Result<Inspected, Error> {
 }
 
 /// The key that set-up would make of a checkpoint, as far as predictions ([`Prediction`](crate::prediction::Prediction)) depend on
-/// it. `None` if the checkpoint is not supported.
-pub fn expected_key_of(survey: &Survey, format: WeightFormat, suite: Suite) -> Option<ModelKey> {
+/// it: with this hash, and lookup tables proved in this way. `None` if the checkpoint is not supported.
+pub fn expected_key_of(survey: &Survey, format: WeightFormat, ways: (Suite, TableArgument)) -> Option<ModelKey> {
     let config = survey
         .config
         .as_ref()
         .filter(|c| is_supported(survey) && c.check().is_ok())?;
-    Some(expected_key(config, format, suite))
+    Some(expected_key(config, format, ways))
 }
 
 /// Whether nothing that there is of a checkpoint prevents a set-up. A checkpoint that lacks nothing but its weights is supported, because

@@ -17,6 +17,7 @@ use tessera_prover::opening::params_for;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, Limbs, ModelConfig, WeightFormat};
 use tessera_circuits::statement::Lengths;
+use tessera_circuits::table_tree::TableArgument;
 use tessera_circuits::wording::bytes;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::opening::CommitmentParams;
@@ -52,6 +53,8 @@ pub struct Subject {
     pub commitment: CommitmentParams,
     /// Hash suite of the commitment and of proofs.
     pub suite: Suite,
+    /// How proofs prove the lookup tables.
+    pub tables: TableArgument,
     /// Whether the codeword of the weights is in a file; if not, every proof takes one more pass over the weights.
     pub codeword_file: bool,
     /// Bytes of the tokenizer's file; 0 if the model has none.
@@ -166,6 +169,7 @@ impl Subject {
             limbs: key.params.limb_set(&key.config),
             commitment: key.weights,
             suite: key.header.hash_suite,
+            tables: key.table_argument(),
             codeword_file,
             tokenizer: key.tokenizer.len(),
         }
@@ -186,6 +190,7 @@ impl Subject {
             limbs: LimbSet::all(Limbs::One),
             commitment: params_for(config.total_tiles()),
             suite: Suite::default(),
+            tables: TableArgument::default(),
             codeword_file,
             tokenizer: 0,
         }
@@ -231,6 +236,7 @@ impl Subject {
             limbs: self.limbs,
             commitment: self.commitment,
             suite: self.suite,
+            tables: self.tables,
             codeword_file: self.codeword_file,
             tokenizer: self.tokenizer as u64,
         };

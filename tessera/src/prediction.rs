@@ -10,6 +10,7 @@ mod typical;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ColumnNorms, MatmulKind, ModelConfig, ModelParams, WeightFormat, LAYER_KINDS, TILE};
 use tessera_circuits::shape::Shape;
+use tessera_circuits::table_tree::TableArgument;
 use tessera_model::tiles::tile_bytes;
 use tessera_prover::opening::{params_for, Codeword, Tree};
 use tessera_verifier::key::{KeyHeader, ModelKey};
@@ -43,7 +44,7 @@ pub fn keeps_codeword(config: &ModelConfig) -> bool {
 
 /// The key that set-up makes of a model of these dimensions, as far as security and costs depend on it. Its parameters are samples, its
 /// roots are zero, and it has no tokenizer, so it verifies nothing.
-pub fn expected_key(config: &ModelConfig, format: WeightFormat, suite: Suite) -> ModelKey {
+pub fn expected_key(config: &ModelConfig, format: WeightFormat, (suite, tables): (Suite, TableArgument)) -> ModelKey {
     ModelKey {
         params: ModelParams {
             format,
@@ -52,7 +53,7 @@ pub fn expected_key(config: &ModelConfig, format: WeightFormat, suite: Suite) ->
             ..ModelParams::sample(config)
         },
         weights: params_for(config.total_tiles()),
-        header: KeyHeader::of(suite, config),
+        header: KeyHeader::of(suite, config).with_tables(tables),
         config: config.clone(),
         weights_root: [0; 32],
         tables_root: [0; 32],

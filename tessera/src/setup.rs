@@ -14,9 +14,11 @@ use std::time::Instant;
 use tessera_prover::opening::params_for;
 
 use tessera_circuits::model::{ColumnNorms, ModelParams};
+use tessera_circuits::table_tree::TableArgument;
 use tessera_recipe::{Fidelity, Recipe};
 use tessera_verifier::key::{KeyHeader, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
+use tessera_verifier::suite::Suite;
 
 pub use self::against::{recompute, Agreement};
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
@@ -82,6 +84,9 @@ pub fn setup(
     options: &SetupOptions,
     progress: &dyn Progress,
 ) -> Result<SetupReport, SetupError> {
+    if options.suite == Suite::Keccak && options.tables != TableArgument::Stark {
+        return Err(SetupError::Tables);
+    }
     let mut clock = Clock::default();
     progress.phase("read checkpoint", None);
     files::check_free(out)?;
@@ -93,6 +98,7 @@ pub fn setup(
     let tokens = texts.calibration.ids.iter().map(Vec::len).sum();
     let subject = Subject {
         suite: options.suite,
+        tables: options.tables,
         tokenizer: texts.files.tokenizer.as_ref().map_or(0, Vec::len),
         ..Subject::of_config(opened.config(), options.quantise.strategy.format(), true)
     };
@@ -254,9 +260,9 @@ impl SetUp<'_> {
         let (source, private) = (self.texts.calibration.source, self.options.private_recipe);
         let recipe = recipe::recipe(settings, source, files, &verdict.fidelity, private);
         let key = ModelKey {
-            tables_root: tables_root(self.options.suite, &params, &config),
+            tables_root: tables_root(self.options.suite, self.options.tables, &params, &config),
             recipe: recipe.to_bytes()?,
-            header: KeyHeader::of(self.options.suite, &config),
+            header: KeyHeader::of(self.options.suite, &config).with_tables(self.options.tables),
             config,
             params,
             weights: commitment,

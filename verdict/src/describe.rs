@@ -3,6 +3,7 @@
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelParams, Pooling, WeightFormat};
+use tessera_circuits::table_tree::TableArgument;
 use tessera_recipe::{Class, Fidelity, Figures, Recipe, ScoreFigures, SourceFile, VectorFigures};
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::key::ModelKey;
@@ -37,6 +38,7 @@ pub fn key_json(
         ("config", json!(key.config)),
         ("strategy", json!(strategy(&key.params))),
         ("hash", json!(key.header.hash_suite.label())),
+        ("tables", json!(key.table_argument().name())),
         ("tiles", json!(w.tiles)),
         ("columns", json!(w.columns())),
         ("log_message", json!(w.log_message)),
@@ -75,6 +77,7 @@ pub fn key_rows(
         .prose("dimensions", dimensions(&key.config))
         .row("strategy", strategy(&key.params))
         .row("hash", key.header.hash_suite.name())
+        .row("tables", proved_by(key))
         .row(
             "weights",
             format!(
@@ -86,7 +89,7 @@ pub fn key_rows(
             ),
         )
         .row("weights root", hex::encode(key.weights_root))
-        .row("tables root", hex::encode(key.tables_root))
+        .row("tables root", tables_root(key))
         .row(
             "tokenizer",
             match tokenizer {
@@ -98,6 +101,21 @@ pub fn key_rows(
         .row("security", security)
         .prose("revealed", revealed(&key.weights));
     Ok(recipe_rows(rows, key, recipe))
+}
+
+/// How the lookup tables are proved.
+fn proved_by(key: &ModelKey) -> &'static str {
+    match key.table_argument() {
+        TableArgument::Stark => "proved by a STARK",
+        TableArgument::Gkr => "proved by GKR, with the lookups",
+    }
+}
+
+fn tables_root(key: &ModelKey) -> String {
+    match key.table_argument() {
+        TableArgument::Stark => hex::encode(key.tables_root),
+        TableArgument::Gkr => "none".to_owned(),
+    }
 }
 
 /// How many proofs of the model, published together, determine all of its weights: from so many on, anybody can calculate them

@@ -13,6 +13,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, ModelError, ModelParams};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
+use tessera_circuits::table_tree::TableArgument;
 use thiserror::Error;
 
 use crate::codec::{decode_with_rest, encode_part, encode_with_rest, CodecError, FileKind};
@@ -31,7 +32,7 @@ pub struct KeyHeader {
     pub random_coefficients: u32,
     /// Columns of public tables beside the lookup tables.
     pub table_columns: u32,
-    /// How the lookup tables are proved; 0: by the STARK.
+    /// How the lookup tables are proved: a number of [`TableArgument`].
     pub tables: u32,
     /// Whether the weights are hidden from whoever has proofs; 0: they are public.
     pub private_weights: u32,
@@ -69,13 +70,21 @@ impl KeyHeader {
         }
     }
 
-    /// Every field beside the suite, with its name in messages.
-    const fn numbers(&self) -> [(&'static str, u32); 9] {
+    /// The same of keys whose lookup tables are proved in this way.
+    #[must_use]
+    pub const fn with_tables(self, tables: TableArgument) -> Self {
+        Self {
+            tables: tables.number(),
+            ..self
+        }
+    }
+
+    /// Every field beside the suite and the way of the tables, with its name in messages.
+    const fn numbers(&self) -> [(&'static str, u32); 8] {
         [
             ("number of points per leaf", self.leaf_points),
             ("number of random coefficients per column", self.random_coefficients),
             ("number of public table columns", self.table_columns),
-            ("way of proving lookup tables", self.tables),
             ("privacy of the weights", self.private_weights),
             ("kind of attention", self.attention),
             ("number of kinds of layers with windows", self.windows),
@@ -84,8 +93,17 @@ impl KeyHeader {
         ]
     }
 
-    /// Errors unless every field beside the suite has the value that this verifier is written for, for models of this architecture.
+    /// How the lookup tables are proved; `None` of a number that this verifier does not know under the suite.
+    fn table_argument(&self) -> Option<TableArgument> {
+        let own = TableArgument::of_number(self.tables);
+        own.filter(|own| *own == TableArgument::Stark || self.hash_suite == Suite::Blake2s)
+    }
+
+    /// Errors unless every field beside the suite has a value that this verifier is written for, for models of this architecture.
     fn check(&self, config: &ModelConfig) -> Result<(), KeyError> {
+        if self.table_argument().is_none() {
+            return Err(KeyError::Tables { got: self.tables });
+        }
         let mut fields = self
             .numbers()
             .into_iter()
@@ -111,7 +129,7 @@ pub struct ModelKey {
     pub header: KeyHeader,
     /// Merkle root of the weight codewords.
     pub weights_root: [u8; 32],
-    /// Merkle root of the preprocessed columns (the lookup tables).
+    /// Merkle root of the preprocessed columns of the STARK (the lookup tables); zeros where no STARK proves them.
     pub tables_root: [u8; 32],
     /// `tokenizer.json`, empty if the model has none. Only used to show text; ids are what is proved.
     pub tokenizer: Vec<u8>,
@@ -180,6 +198,10 @@ pub enum KeyError {
         got: u32,
         supported: u32,
     },
+    #[error("model key: the way of proving lookup tables is {got}, but this program knows only 0 (a STARK) and, under Blake2s, 1 (GKR)")]
+    Tables { got: u32 },
+    #[error("model key: it has a root of lookup tables, which a key whose tables are proved by GKR does not have")]
+    TablesRoot,
     #[error("model key: {got} tiles committed, the architecture has {expected}")]
     Tiles { got: usize, expected: usize },
 }
@@ -191,7 +213,9 @@ impl KeyError {
     /// Advice that follows the message.
     pub const fn advice(&self) -> &'static str {
         match self {
-            Self::Codec(CodecError::Magic { .. } | CodecError::Version { .. }) | Self::Header { .. } => "",
+            Self::Codec(CodecError::Magic { .. } | CodecError::Version { .. })
+            | Self::Header { .. }
+            | Self::Tables { .. } => "",
             _ => DAMAGED,
         }
     }
@@ -215,6 +239,9 @@ impl ModelKey {
     pub fn check(&self) -> Result<(), KeyError> {
         self.params.check(&self.config)?;
         self.header.check(&self.config)?;
+        if self.table_argument() == TableArgument::Gkr && self.tables_root != [0; 32] {
+            return Err(KeyError::TablesRoot);
+        }
         self.weights.check().map_err(KeyError::Commitment)?;
         let expected = self.config.total_tiles();
         if self.weights.tiles != expected {
@@ -224,6 +251,11 @@ impl ModelKey {
             });
         }
         Ok(())
+    }
+
+    /// How the lookup tables are proved. The key must have passed its check.
+    pub fn table_argument(&self) -> TableArgument {
+        self.header.table_argument().unwrap_or_default()
     }
 
     /// The commitment to the weights.
@@ -271,7 +303,8 @@ impl ModelKey {
 
     /// The row spaces of a chunk of a statement of these lengths.
     pub fn shape(&self, chunk: &Chunk, lengths: impl Into<Lengths>) -> Shape {
-        Shape::with_limbs(&self.config, self.params.limb_set(&self.config), chunk, lengths)
+        let limbs = self.params.limb_set(&self.config);
+        Shape::with_limbs(&self.config, limbs, chunk, lengths).with_tables(self.table_argument())
     }
 
     /// Digest of a tag and data, by the hash of the suite.

@@ -9,6 +9,7 @@ use tessera_circuits::model::{MAX_CELLS_LOG, MAX_ROWS_LOG};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
+use tessera_circuits::table_tree::TableArgument;
 use tessera_circuits::trees::{depths, Forest};
 use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
@@ -67,7 +68,7 @@ fn too_large(shape: &Shape) -> Option<Term> {
         let formula = format!("2^{height} rows of a part, the most are 2^{MAX_ROWS_LOG}");
         return Some(Term::certain("height", formula));
     }
-    (cells > 1 << MAX_CELLS_LOG).then(|| {
+    shape.is_too_large().then(|| {
         let formula = format!("{cells} committed cells, the most are 2^{MAX_CELLS_LOG}");
         Term::certain("cells", formula)
     })
@@ -89,7 +90,8 @@ fn claim_terms(shape: &Shape, forest: &Forest, terms: &mut Vec<Term>) {
         format!("{clips} / |K|"),
         clips,
     ));
-    let logs = forest.logs();
+    let tables = shape.table_tree();
+    let logs = forest.logs_with(tables.as_ref());
     let claims = (MAX_CLAIMS + logs.len()) as f64;
     terms.push(Term::algebraic("batching of claims", format!("{claims} / |K|"), claims));
     let rounds = f64::from(shape.product_variables() + shape.max_log_rows());
@@ -99,7 +101,7 @@ fn claim_terms(shape: &Shape, forest: &Forest, terms: &mut Vec<Term>) {
         2.0 * rounds,
     ));
     terms.push(Term::algebraic("batching of weight claims", "6 / |K|".to_owned(), 6.0));
-    // Lookups and entries of the tables; the latter once more, as a denominator of theirs may be zero.
+    // Lookups and entries of the tables; the latter once more under a STARK, where a denominator of theirs may be zero.
     // A tuple of three values is of degree two in the challenges.
     let degree = |values: usize| values.saturating_sub(1).max(1);
     let fractions = shape.lookups_of(|lookup| degree(lookup.tuple.len()) as u128) as f64;
@@ -108,10 +110,14 @@ fn claim_terms(shape: &Shape, forest: &Forest, terms: &mut Vec<Term>) {
         .iter()
         .map(|relation| degree(relation.values()) << tables::LOG_ROWS);
     let entries = entries.sum::<usize>() as f64;
+    let (times, factor) = match tables {
+        None => ("2 x ", 2.0),
+        Some(_) => ("", 1.0),
+    };
     terms.push(Term::worked(
         "LogUp",
-        format!("({fractions} lookups + 2 x {entries} entries, triples twice) / |K|"),
-        fractions + 2.0 * entries,
+        format!("({fractions} lookups + {times}{entries} entries, triples twice) / |K|"),
+        fractions + factor * entries,
         LOOKUP_GRIND_BITS,
     ));
     // The uses of a tuple, a polynomial in the weight of the balance groups.
@@ -184,7 +190,11 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     let mut terms = Vec::new();
     let forest = Forest::of(&shape);
     claim_terms(&shape, &forest, &mut terms);
-    stark_terms(&shape.config.relations(), forest.is_weighted(), &mut terms);
+    match key.table_argument() {
+        TableArgument::Stark => stark_terms(&shape.config.relations(), forest.is_weighted(), &mut terms),
+        // All of its terms are among those of the claims.
+        TableArgument::Gkr => (),
+    }
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let mut opened = key.opened_all(chunk, &activations).to_vec();
     opened.extend(key.opened_boundaries(chunk, shape.rows));

@@ -17,6 +17,7 @@ use tessera_circuits::claims::PLACES;
 use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
+use tessera_circuits::table_tree::TableArgument;
 
 use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, NONCE, SECURE};
 use crate::codec::{HEADER_LEN, PROOF_LIMIT};
@@ -28,12 +29,17 @@ use crate::stark;
 
 /// Bytes of a clipped value.
 const CLIP: u128 = 14;
+/// Bytes that say how the tables are proved.
+const KIND: u128 = 4;
 
 /// The most bytes of a proof that a key accepts. The key must have passed its check.
 pub fn most_bytes(key: &ModelKey) -> usize {
     let config = &key.config;
     let lengths = Lengths::from(config.context);
-    let shape = key.shape(&Chunk::whole(config.layers), lengths);
+    // Without counts, which no cost has: how many there are depends on how lookups lie ([`tables`]).
+    let shape = key
+        .shape(&Chunk::whole(config.layers), lengths)
+        .with_tables(TableArgument::Stark);
     let (layers, tokens) = (config.layers as u128, config.context as u128);
     // A prompt and an output that fill the context and one token more; or a prompt, and the vector of an encoder.
     let ids = match config.generates() {
@@ -55,16 +61,35 @@ pub fn most_bytes(key: &ModelKey) -> usize {
 /// The most bytes of the proof of a chunk.
 fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
     let cost = whole.cost();
+    let (cells, tables) = tables(key, cost);
     let clips = LIST + CLIP * cost.min(Statistics::MAX_CLIPS as u128);
     // With the work before the lookups, before the random point and in the linear claims.
     let said = 4 + clips + DIGEST + 3 * NONCE + LIST + trees(cost);
     let matmuls = SECURE + rounds(whole.product_variables().into()) + LIST + 2 * SECURE * PLACES as u128;
-    let linear = rounds(log_ceil(cost).into());
+    let linear = rounds(log_ceil(cells).into());
     let boundary = BoundaryUnits::of(key.config.context, key.config.hidden).map(|units| units.count());
-    // With as many lookups as that there are two balance groups.
-    let weighted = cost >= u128::from(LeafLimits::OF_STATEMENTS.balance);
-    let stark = SECURE + aggregator(&key.config.relations(), weighted);
-    said + matmuls + linear + opening::most_bytes(&key.weights, cost, boundary) + stark
+    said + matmuls + linear + opening::most_bytes(&key.weights, cells, boundary) + KIND + tables
+}
+
+/// The most cells of a chunk, counts of the tables included, and the most bytes that the tables have in its proof.
+fn tables(key: &ModelKey, cost: u128) -> (u128, u128) {
+    let relations = key.config.relations();
+    // Two neighbouring balance groups have as many lookups as one may not have.
+    let balances = 2 * (cost / u128::from(LeafLimits::OF_STATEMENTS.balance)) + 1;
+    match key.table_argument() {
+        TableArgument::Stark => (cost, SECURE + aggregator(&relations, balances > 1)),
+        TableArgument::Gkr => {
+            let planes = (relations.len() as u128) << LOG_ROWS;
+            // The tree may be a group of its own.
+            (cost + balances * planes, tree(log_ceil(planes).into()))
+        }
+    }
+}
+
+/// A tree that is a group.
+fn tree(log: u128) -> u128 {
+    let layers = (0..log).map(|layer| rounds(layer) + LIST);
+    2 * SECURE + log * 4 * SECURE + 2 * LIST + layers.sum::<u128>()
 }
 
 /// The trees of so many lookups. All but the last are full, and so are groups but the last, of twelve trees or of more than half as many

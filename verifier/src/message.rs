@@ -81,6 +81,11 @@ impl<'a, T> Unread<'a, T> {
     pub fn part<U>(self, of: fn(&T) -> &U) -> Unread<'a, U> {
         Unread(of(self.0))
     }
+
+    /// A part that some kinds of it have. Whether it is there can be seen, so this is for kinds between which the verifier chooses.
+    pub fn case<U>(self, of: fn(&T) -> Option<&U>) -> Option<Unread<'a, U>> {
+        of(self.0).map(Unread)
+    }
 }
 
 impl<'a, T> Unread<'a, Vec<T>> {

@@ -3,6 +3,7 @@
 
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
+use tessera_circuits::table_tree::TableArgument;
 
 /// Verification refuses statements whose ledger falls below this.
 pub const MIN_BITS: f64 = 93.5;
@@ -58,25 +59,22 @@ pub fn stark_config() -> PcsConfig {
     }
 }
 
-/// All parameters as words, absorbed by the transcript first: of the STARK, of the opening ([`words`]), of the lookups, of other
-/// challenges.
+/// All parameters as words, absorbed by the transcript first: how the tables are proved, those of the STARK if it proves them, of the opening
+/// ([`words`]), of the lookups, of other challenges.
 ///
 /// [`words`]: crate::opening::CommitmentParams::words
-pub const fn parameter_words(opening: [u32; 5]) -> [u32; 13] {
-    let [opening_queries, grind_bits, log_blowup, log_message, units] = opening;
-    [
+pub fn parameter_words(tables: TableArgument, opening: [u32; 5]) -> Vec<u32> {
+    let stark = [
         STARK_LOG_BLOWUP,
         queries(STARK_LOG_BLOWUP) as u32,
         STARK_WORK_BITS,
         STARK_FOLD_STEP,
         STARK_LOG_LAST_LAYER,
-        opening_queries,
-        grind_bits,
-        log_blowup,
-        log_message,
-        units,
-        LOOKUP_GRIND_BITS,
-        CHALLENGE_GRIND_BITS,
-        WORKED_FOLDS as u32,
-    ]
+    ];
+    let stark = match tables {
+        TableArgument::Stark => &stark[..],
+        TableArgument::Gkr => &[],
+    };
+    let others = [LOOKUP_GRIND_BITS, CHALLENGE_GRIND_BITS, WORKED_FOLDS as u32];
+    [&[tables.number()], stark, &opening, &others].concat()
 }

@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::qm31::SecureField;
-use stwo::core::proof::StarkProof;
-use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use tessera_circuits::chunk::PublicBoundary;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
@@ -14,6 +12,7 @@ use crate::context::Context;
 use crate::gkr::GroupProof;
 use crate::key::ModelId;
 use crate::opening::OpeningProof;
+use crate::stark::Stark;
 use crate::sumcheck::SumcheckProof;
 
 /// A proof that a model generates an output from a prompt: a chain of proofs of its chunks. A model that is proved in
@@ -56,10 +55,44 @@ pub struct ChunkProof {
     pub linear_work: u64,
     /// Opening of weights and activations (section 10).
     pub opening: OpeningProof,
+    /// The tables (section 9), in the way of the key.
+    pub tables: TableProof,
+}
+
+/// What a proof of a chunk has for the tables: of the kind that the key says, or it is refused.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum TableProof {
+    /// A STARK.
+    Stark(Box<StarkTables>),
+    /// Nothing: the tables are a tree of the sums of lookups, and how often they are used is among the activations.
+    Gkr,
+}
+
+/// The aggregator, a STARK of the tables.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StarkTables {
     /// What the entries of the tables add up to (section 8.5).
     pub claimed_sum: SecureField,
-    /// The aggregator (section 9); its commitments are tables, multiplicities, interaction, composition.
-    pub stark: StarkProof<Blake2sMerkleHasher>,
+    /// The aggregator (section 9.1); its commitments are tables, multiplicities, interaction, composition.
+    pub stark: Stark,
+}
+
+impl TableProof {
+    /// The STARK, if it has one.
+    pub const fn stark(&self) -> Option<&StarkTables> {
+        match self {
+            Self::Stark(own) => Some(own),
+            Self::Gkr => None,
+        }
+    }
+
+    /// The same, to be altered.
+    pub const fn stark_mut(&mut self) -> Option<&mut StarkTables> {
+        match self {
+            Self::Stark(own) => Some(own),
+            Self::Gkr => None,
+        }
+    }
 }
 
 /// The batched product sumcheck of all matmuls.
@@ -75,10 +108,15 @@ pub struct MatmulProof {
 }
 
 impl ChunkProof {
+    fn check_canonical(&self) -> Result<(), CodecError> {
+        let own = self.tables.stark();
+        own.map_or(Ok(()), |own| check_canonical_stark(&own.stark))
+    }
+
     /// Decodes the proof of a chunk: bounded, canonical, no trailing bytes. Total on hostile bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
         let proof: Self = decode(FileKind::Chunk, bytes)?;
-        check_canonical_stark(&proof.stark)?;
+        proof.check_canonical()?;
         Ok(proof)
     }
 
@@ -133,8 +171,6 @@ impl Proof {
     }
 
     fn check_canonical(&self) -> Result<(), CodecError> {
-        self.chunks
-            .iter()
-            .try_for_each(|chunk| check_canonical_stark(&chunk.stark))
+        self.chunks.iter().try_for_each(ChunkProof::check_canonical)
     }
 }

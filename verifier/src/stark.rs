@@ -19,10 +19,9 @@ use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTE
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::{TableEntries, LOG_ROWS};
 use tessera_circuits::air::Relations;
-use tessera_circuits::trees::Forest;
 use thiserror::Error;
 
-use crate::labels::{CLAIMED_SUM, TREES};
+use crate::labels::CLAIMED_SUM;
 use crate::message::{Bound, NotCanonical, Unread};
 use crate::policy::{stark_config, STARK_LOG_LAST_LAYER};
 use crate::suite::{with_hasher, KeccakLeaf, Suite, SuiteChannel, Trees};
@@ -112,25 +111,13 @@ pub struct StarkClaim<'a> {
     pub claimed_sum: Unread<'a, SecureField>,
 }
 
-/// Absorbs the tree of the tables, which is pinned.
-pub fn absorb_tables(tables_root: &[u8; 32], proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
-    let [tables, ..] = roots(proof)?;
+/// Absorbs the trees of the tables, which is pinned, and of the multiplicities, before the challenges of the lookups.
+pub fn absorb(tables_root: &[u8; 32], proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
+    let [tables, counts, ..] = roots(proof)?;
     if tables.0 != *tables_root {
         return Err(StarkError::Tables);
     }
     transcript.root(&tables.0);
-    Ok(())
-}
-
-/// The challenge that weighs the balance groups of these trees: that many uses of a tuple are zero in the field helps nobody who does not
-/// know it. `None` if there is one group. Both sides call it when everything is absorbed that says how often a tuple is used.
-pub fn draw_weight(forest: &Forest, transcript: &mut Transcript) -> Option<SecureField> {
-    forest.is_weighted().then(|| transcript.challenge(TREES))
-}
-
-/// Absorbs the tree of the multiplicities, the last one before the challenges of the lookups.
-pub fn absorb_counts(proof: &Stark, transcript: &mut Transcript) -> Result<(), StarkError> {
-    let [_, counts, ..] = roots(proof)?;
     transcript.root(&counts.0);
     Ok(())
 }
@@ -149,8 +136,8 @@ fn roots(proof: &Stark) -> Result<[Blake2sHash; 4], StarkError> {
     })
 }
 
-/// Verifies the aggregator. The transcript must have absorbed everything up to the openings, with [`absorb_tables`] and
-/// [`absorb_counts`] for the same proof. Returns the out-of-domain point, at which [`check_tables`] compares the tables.
+/// Verifies the aggregator. The transcript must have absorbed everything up to the openings, with [`absorb`] for the
+/// same proof. Returns the out-of-domain point, at which [`check_tables`] compares the tables.
 pub fn verify(
     claim: &StarkClaim<'_>,
     proof: &Stark,
@@ -198,12 +185,6 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
         Ok(Err(error)) => Err(StarkError::Invalid(error.to_string())),
         Err(_) => Err(StarkError::Panicked),
     }
-}
-
-/// The challenges of the lookups of a model with these relations. Both sides call it when activations and statistics are absorbed.
-pub fn draw_relations(transcript: &mut Transcript, relations: &[Relation]) -> Relations {
-    transcript.words("lookups", &[]);
-    Relations::draw(transcript.channel(), relations)
 }
 
 /// Checks every length in the proof by replaying the conversation on a copy of the channel, as far as the query positions. Returns the

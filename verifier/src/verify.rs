@@ -30,9 +30,10 @@ use crate::policy::{parameter_words, MIN_BITS};
 use crate::proof::{ChunkProof, MatmulProof, Proof};
 use crate::public::{families_of, Inputs, Outputs};
 pub use crate::public::{linear_variables, unit_coefficients};
-use crate::stark::{self, StarkClaim, StarkError};
+use crate::stark::StarkError;
 use crate::suite::Digest;
 use crate::sumcheck::{self, instance_scale, SumcheckError};
+use crate::tables::{draw_relations, draw_weight, Balance, Tables, TablesError};
 use crate::transcript::Transcript;
 
 pub use self::boundaries::BoundaryClaim;
@@ -82,9 +83,20 @@ pub enum VerifyError {
     #[error("opening: {0}")]
     Opening(#[from] OpeningError),
     #[error("{0}")]
+    Tables(TablesError),
+    #[error("{0}")]
     Stark(#[from] StarkError),
     #[error("this statement's ledger gives at most {:.1} bits, below the minimum of {min:.1}", (got * 10.0).floor() / 10.0)]
     Security { got: f64, min: f64 },
+}
+
+impl From<TablesError> for VerifyError {
+    fn from(error: TablesError) -> Self {
+        match error {
+            TablesError::Stark(error) => Self::Stark(error),
+            other => Self::Tables(other),
+        }
+    }
 }
 
 /// What an accepted proof proves.
@@ -102,7 +114,7 @@ pub struct Verified {
     pub context: Option<Context>,
 }
 
-/// What a proof hides: flags, bits of privacy, how tables are proved, number of revealed positions, and four reserved words. This
+/// What a proof hides: flags, bits of privacy, how its tables are proved if not as the key says, number of revealed positions, and four reserved words. This
 /// version hides nothing, so no proof has such fields, and both sides absorb zeros.
 const HIDING: [u32; 8] = [0; 8];
 
@@ -119,7 +131,10 @@ pub fn open_transcript(
     context: Option<&Context>,
 ) -> Transcript {
     let mut transcript = Transcript::of(key.header.hash_suite, PROTOCOL);
-    transcript.words("parameters", &parameter_words(activations.words()));
+    transcript.words(
+        "parameters",
+        &parameter_words(key.table_argument(), activations.words()),
+    );
     transcript.bytes("model", &model.0);
     transcript.words("lengths", &lengths(&key.params.leading, statement));
     transcript.words("hiding", &HIDING);
@@ -282,12 +297,8 @@ pub struct Conversation {
     pub activations: CommitmentParams,
     /// Its root.
     pub root: Digest,
-    /// The challenges of the lookups.
-    pub relations: Relations,
-    /// Whether there are two balance groups or more.
-    pub weighted: bool,
-    /// The sum of all lookups, weighed.
-    pub lookups: SecureField,
+    /// What the sums of lookups come to.
+    pub balance: Balance,
     /// The weighted products, each with its weight in the claim on the weights.
     pub families: Vec<(Product, SecureField)>,
     /// The value of the claim on the activations.
@@ -340,7 +351,7 @@ fn conversation(
     let params = claim.chunk.params(&key.params);
     let proof = Unread::of(proof);
 
-    // Commitments and what is in clear before any challenge, multiplicities before those of the lookups.
+    // Commitments and what is in clear before any challenge, counts before those of the lookups.
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let mut transcript = open_transcript(
         key,
@@ -351,27 +362,31 @@ fn conversation(
         &claim.ends,
         claim.context.as_ref(),
     );
-    let stark = proof.part(|p| &p.stark).bound("STARK")?;
+    let tables = Tables::of(key, proof.part(|p| &p.tables))?;
     let root = *transcript.receive(ACTIVATIONS, proof.part(|p| &p.activations))?;
-    stark::absorb_tables(&key.tables_root, stark, &mut transcript)?;
     let statistics = receive_statistics(proof.part(|p| &p.statistics), &mut transcript)?;
     statistics.check(&shape, &params, statement)?;
     let forest = Forest::of(&shape);
-    let weight = stark::draw_weight(&forest, &mut transcript);
-    stark::absorb_counts(stark, &mut transcript)?;
+    let weight = draw_weight(&forest, &mut transcript);
+    tables.absorb(&mut transcript)?;
 
     // Lookups.
     transcript.receive_work(LOOKUP_WORK, proof.part(|p| &p.lookup_work))?;
-    let relations = stark::draw_relations(&mut transcript, &shape.config.relations());
-    let (leaves, sums) = gkr::verify(&forest.logs(), proof.part(|p| &p.lookups), &mut transcript)?;
+    let relations = draw_relations(&mut transcript, &shape.config.relations());
+    let table_tree = shape.table_tree();
+    let logs = forest.logs_with(table_tree.as_ref());
+    let (leaves, sums) = gkr::verify(&logs, proof.part(|p| &p.lookups), &mut transcript)?;
     // No earlier: only a proof of all trees is worth a list of their lookups.
     let trees = lookup_trees(&shape);
+    let (own, entries) = leaves.split_at(trees.len().min(leaves.len()));
     let powers = Powers {
         shape: &shape,
         params: &params,
         leading: statement.leading(&params.leading),
     };
-    let lookup_claims = lookup_claims(&powers, &trees, &relations, &leaves)?;
+    let mut lookup_claims = lookup_claims(&powers, &trees, &relations, own)?;
+    let entries = entries.first();
+    lookup_claims.extend(tables.side(table_tree.as_ref(), &relations, weight, entries)?);
 
     // Matmuls.
     transcript.receive_work(POINTS_WORK, proof.part(|p| &p.points_work))?;
@@ -397,7 +412,8 @@ fn conversation(
     let heard = Heard {
         accumulators: matmuls.claim,
         operands: matmuls.operands,
-        denominators: leaves.iter().map(|leaf| leaf.denominator).collect(),
+        denominators: own.iter().map(|leaf| leaf.denominator).collect(),
+        counts: entries.map(|leaf| leaf.numerator),
         boundaries: matmuls.boundaries,
     };
     let value = batch.total(&heard).ok_or(VerifyError::Products {
@@ -434,9 +450,12 @@ fn conversation(
         transcript,
         activations,
         root,
-        relations,
-        weighted: forest.is_weighted(),
-        lookups: forest.balance(&sums, weight),
+        balance: Balance {
+            relations,
+            weighted: forest.is_weighted(),
+            lookups: forest.balance(&sums, weight),
+            entries: sums.get(trees.len()).copied(),
+        },
         boundaries,
         families,
         end: end.value,
@@ -466,15 +485,8 @@ pub fn verify_chunk_with(
     opening::verify(&claims, proof.part(|p| &p.opening), &mut transcript)?;
 
     // Aggregator.
-    let claim = StarkClaim {
-        relations: &said.relations,
-        weighted: said.weighted,
-        lookups: said.lookups,
-        claimed_sum: proof.part(|p| &p.claimed_sum),
-    };
-    let stark = proof.part(|p| &p.stark).bound("STARK")?;
-    let point = stark::verify(&claim, stark, &mut transcript)?;
-    Ok(stark::check_tables((&key.params, &key.config), stark, point)?)
+    let tables = Tables::of(key, proof.part(|p| &p.tables))?;
+    Ok(tables.close(&said.balance, &mut transcript)?)
 }
 
 /// Section 8.5: the claims on the columns that the proofs of the sums of lookups end in.

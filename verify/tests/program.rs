@@ -40,7 +40,15 @@ fn files() -> &'static Files {
         let honest = own.prove_chunks(&prompt, 3, &[2]);
         let bytes = |proof: &tessera_verifier::proof::Proof| proof.to_bytes().expect("a proof");
         let mut changed = honest.clone();
-        changed.chunks[0].stark.0.decommitments.0.pop();
+        changed.chunks[0]
+            .tables
+            .stark_mut()
+            .expect("a STARK")
+            .stark
+            .0
+            .decommitments
+            .0
+            .pop();
         let foreign = other.prove_chunks(&prompt, 3, &[2]);
         for (name, content) in [
             ("model.key", own.key.to_bytes().expect("a key")),

@@ -41,6 +41,8 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
             accumulators,
             operands,
             denominators,
+            // A STARK proves the tables ([`crate::NoPlan`]).
+            counts: None,
             boundaries: Default::default(),
         },
         family: next(),

@@ -8,6 +8,7 @@ use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::{Lengths, Statement};
+use tessera_circuits::table_tree::TableArgument;
 use tessera_circuits::trees::Forest;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::public::Inputs;
@@ -38,6 +39,9 @@ pub enum NoPlan {
     /// The model [has no plans](has_plans).
     #[error("there is no plan of such a model: contracts verify no encoders, no sliding windows, no capped scores and no norms of sums")]
     Model,
+    /// The lookup tables are proved without a STARK.
+    #[error("there is no plan of such a key: contracts verify proofs whose lookup tables a STARK proves (setup --tables stark)")]
+    Tables,
     /// The model treats rows of one token as leading rows, which contracts do not check.
     #[error("contracts verify no such model, because it treats rows of one token as leading rows")]
     LeadingToken,
@@ -93,6 +97,9 @@ impl Plan {
     pub fn within(key: &ModelKey, rows: usize, outputs: usize, budget: Budget) -> Result<Self, NoPlan> {
         if !has_plans(&key.config) {
             return Err(NoPlan::Model);
+        }
+        if key.table_argument() != TableArgument::Stark {
+            return Err(NoPlan::Tables);
         }
         if key.params.leading.token.is_some() {
             return Err(NoPlan::LeadingToken);

@@ -67,7 +67,7 @@ impl Relation {
 pub enum TableColumn {
     /// The number of the row.
     Index,
-    /// `2^b`, of the rows `2^b - 1` to `2^(b + 1) - 2`.
+    /// `2^b`, of the rows `2^b` to `2^(b + 1) - 1`; 1 of row 0, too.
     BitsBound,
     /// `0` to `2^b - 1`, beside [`Self::BitsBound`].
     BitsValue,

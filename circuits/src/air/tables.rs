@@ -25,16 +25,14 @@ impl TableColumn {
     /// The values of the column, in row order.
     fn values(self, of: &TableParams) -> Vec<BaseField> {
         let rows = 0..1u32 << LOG_ROWS;
-        // The last row repeats `(1, 0)`.
-        let bits = || {
-            (0..16)
-                .flat_map(|b| (0..1u32 << b).map(move |v| (1 << b, v)))
-                .chain([(1, 0)])
-        };
+        // The first row repeats `(1, 0)`.
+        let bound = |row: u32| 1 << row.checked_ilog2().unwrap_or(0);
         match self {
             Self::Index => rows.map(BaseField::from_u32_unchecked).collect(),
-            Self::BitsBound => bits().map(|(bound, _)| BaseField::from_u32_unchecked(bound)).collect(),
-            Self::BitsValue => bits().map(|(_, v)| BaseField::from_u32_unchecked(v)).collect(),
+            Self::BitsBound => rows.map(|row| BaseField::from_u32_unchecked(bound(row))).collect(),
+            Self::BitsValue => rows
+                .map(|row| BaseField::from_u32_unchecked(row.saturating_sub(bound(row))))
+                .collect(),
             Self::High => rows.map(|row| BaseField::from_u32_unchecked(row >> 8)).collect(),
             Self::Exp => elements(exp_table(of.score_bits)),
             Self::Zero => rows.map(|row| base(i64::from(row == 0))).collect(),
@@ -63,9 +61,9 @@ pub fn columns(relations: &[Relation]) -> Vec<TableColumn> {
     columns
 }
 
-/// Row of `(2^b, v)` in the bits table: `2^b - 1 + v`; the last row repeats `(1, 0)`.
+/// Row of `(2^b, v)` in the bits table: `2^b + v`; row 0 repeats `(1, 0)`.
 pub const fn bits_row(bound: u32, v: u32) -> usize {
-    (bound - 1 + v) as usize
+    (bound + v) as usize
 }
 
 impl Relation {
@@ -82,7 +80,7 @@ impl Relation {
     #[inline]
     pub fn row(self, first: BaseField, second: BaseField) -> Option<usize> {
         let row = match self.has_row_by_both() {
-            true => (u64::from(first.0) + u64::from(second.0)).saturating_sub(1),
+            true => u64::from(first.0) + u64::from(second.0),
             false => u64::from(first.0),
         };
         usize::try_from(row).ok().filter(|row| *row < 1 << LOG_ROWS)
@@ -132,7 +130,7 @@ impl LookupTables {
     }
 
     /// A column; `None` if no relation of the model has it.
-    fn column(&self, column: TableColumn) -> Option<&[BaseField]> {
+    pub fn column(&self, column: TableColumn) -> Option<&[BaseField]> {
         let at = self.names.iter().position(|own| *own == column)?;
         self.columns.get(at).map(Vec::as_slice)
     }

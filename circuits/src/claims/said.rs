@@ -15,6 +15,8 @@ pub enum Said {
     Operand(Product, usize),
     /// The denominators of a tree of lookups at its last point (section 8.5).
     Denominator(usize),
+    /// The numerators of the tree of the tables at its last point (section 9.2).
+    Counts,
     /// The value of a committed boundary at the random point: of the one that enters the chunk, 0, or of the one that leaves it, 1 (section 15).
     Boundary(usize),
 }
@@ -28,6 +30,8 @@ pub struct Heard<V = SecureField> {
     pub operands: Operands<V>,
     /// See [`Said::Denominator`]: one of every tree.
     pub denominators: Vec<V>,
+    /// See [`Said::Counts`]; `None` where a STARK proves the tables.
+    pub counts: Option<V>,
     /// See [`Said::Boundary`]; `None` where there is no boundary, or one in clear.
     pub boundaries: [Option<V>; 2],
 }
@@ -39,6 +43,7 @@ impl<V: Clone> Heard<V> {
             Said::Accumulators => Some(self.accumulators.clone()),
             Said::Operand(product, side) => self.operands.get(product)?.get(side).cloned(),
             Said::Denominator(tree) => self.denominators.get(tree).cloned(),
+            Said::Counts => self.counts.clone(),
             Said::Boundary(end) => self.boundaries.get(end)?.clone(),
         }
     }

@@ -48,7 +48,7 @@ fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
         return Err(Failure(format!("{}: {advice}", args.key.display())));
     }
     // A contract has the root of the tables alone, and takes them for what they should be.
-    if tables_root(key.header.hash_suite, &key.params, &key.config) != key.tables_root {
+    if tables_root(Suite::Keccak, key.table_argument(), &key.params, &key.config) != key.tables_root {
         let problem =
             "its root of the lookup tables does not follow from its parameters: contracts would accept false proofs";
         return Err(Failure(format!("{}: {problem}", args.key.display())));

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use serde_json::json;
+use tessera::circuits::table_tree::TableArgument;
 use tessera::quantise::{QuantiseOptions, Strategy};
 use tessera::setup::{partial_dir, rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
 use tessera::support::progress::Progress;
@@ -40,6 +41,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         memory: allowance.budget,
         skip_fidelity: args.no_fidelity,
         suite: args.hash.map_or_else(Suite::default, Into::into),
+        tables: args.tables.map_or_else(TableArgument::default, Into::into),
         private_recipe: args.private_recipe,
     };
     let report = setup(checkpoint, &args.out, &options, progress).map_err(|e| refusal(e, &allowance))?;
@@ -54,6 +56,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "codeword_kept": report.codeword_kept,
         "strategy": strategy(&report),
         "hash": report.key.header.hash_suite.label(),
+        "tables": report.key.table_argument().name(),
         "calibration_tokens": report.calibration_tokens,
         "calibration_text": report.recipe.calibration.text,
         "fidelity": fidelity_json(Some(&report.fidelity)),

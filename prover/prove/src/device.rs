@@ -5,13 +5,18 @@
 //! method is a whole step (a message, a binding, a layer of a tree, a pass over the weights) and may fail, because memory can run
 //! out and hardware can break. All arithmetic is exact, so every device makes the same proof.
 
+use std::iter::successors;
 use std::ops::Range;
 
+use num_traits::One;
+use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::tables::{LookupTables, LOG_ROWS};
 use tessera_circuits::air::Relations;
 use tessera_circuits::shape::Part;
+use tessera_circuits::table_tree::TableTree;
 use tessera_circuits::trees::LookupTree;
 use tessera_model::forward::Linear;
 use tessera_model::passes::Traffic;
@@ -90,8 +95,16 @@ pub trait Columns: Send + Sync {
     /// `out[z] = sum_m column[z][m] eq(point, m)`.
     fn bind_trailing(&self, columns: &[ColumnId], point: &[K]) -> Result<Vec<K>, DeviceError>;
 
-    /// Prepares the trees of lookups in these columns.
-    fn layers<'a>(&'a self, trees: &[LookupTree], relations: &Relations) -> Result<Box<dyn Layers + 'a>, DeviceError>;
+    /// Takes the columns of a part more, which were made of the others.
+    fn add(&mut self, part: Part, cells: Vec<Column>) -> Result<(), DeviceError>;
+
+    /// Prepares the trees of lookups in these columns, and behind them the one of the tables, if there is one.
+    fn layers<'a>(
+        &'a self,
+        trees: &[LookupTree],
+        entries: Option<&Entries<'_>>,
+        relations: &Relations,
+    ) -> Result<Box<dyn Layers + 'a>, DeviceError>;
 
     /// Commits to these columns, one after the other, cut in units.
     fn commit<'a>(
@@ -100,6 +113,49 @@ pub trait Columns: Send + Sync {
         columns: Vec<ColumnId>,
         params: CommitmentParams,
     ) -> Result<Box<dyn Committed + 'a>, DeviceError>;
+}
+
+/// What the tree of the tables is made of, beside the columns of [`Part::COUNTS`].
+#[derive(Clone, Copy, Debug)]
+pub struct Entries<'a> {
+    /// Where its planes are.
+    pub tree: &'a TableTree,
+    /// The tuples.
+    pub tables: &'a LookupTables,
+    /// The weight of the balance groups.
+    pub weight: Option<K>,
+}
+
+impl Entries<'_> {
+    /// The leaves without padding, numerators and denominators, of these counts and challenges. `counts` has the cell of a column in a row.
+    pub fn leaves(&self, relations: &Relations, counts: impl Fn(usize, usize) -> BaseField + Sync) -> [Vec<K>; 2] {
+        let weight = self.weight.unwrap_or_else(K::one);
+        let powers: Vec<K> = successors(Some(K::one()), |power| Some(*power * weight))
+            .take(self.tree.balances)
+            .collect();
+        let planes = self.tree.relations.par_iter().enumerate().map(|(plane, relation)| {
+            let numerator = |row: usize| {
+                let columns = powers.iter().enumerate();
+                -columns
+                    .map(|(balance, power)| *power * counts(self.tree.column(balance, plane), row))
+                    .sum::<K>()
+            };
+            let numerators: Vec<K> = (0..1 << LOG_ROWS).map(numerator).collect();
+            (numerators, tuples(relations, *relation, self.tables))
+        });
+        let (numerators, denominators): (Vec<_>, Vec<_>) = planes.unzip();
+        [numerators.concat(), denominators.concat()]
+    }
+}
+
+/// What the tuples of a relation stand for, row by row.
+pub fn tuples(relations: &Relations, relation: Relation, tables: &LookupTables) -> Vec<K> {
+    let values = tables.of(relation);
+    let [z, alpha] = relations.challenges(relation);
+    let powers = successors(Some(K::one()), |power| Some(*power * alpha));
+    let terms: Vec<_> = values.iter().zip(powers).collect();
+    let tuple = |row: usize| terms.iter().fold(-z, |sum, (values, power)| sum + *power * values[row]);
+    (0..1 << LOG_ROWS).map(tuple).collect()
 }
 
 /// A sumcheck on a device, one variable after the other, the most significant one first.

@@ -11,7 +11,7 @@ use tessera_verifier::labels::{LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOK
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
 
-use crate::device::{Columns, DeviceError, Layers};
+use crate::device::{Columns, DeviceError, Entries, Layers};
 
 type K = SecureField;
 
@@ -33,15 +33,16 @@ pub enum LookupError {
     Device(#[from] DeviceError),
 }
 
-/// Proves the sums of all trees of lookups in these columns. Fails where a challenge is zero, for which the verifier has no use.
+/// Proves the sums of all trees of lookups in these columns, and of the tree of the tables behind them, if there is one. Fails where a challenge is zero, for which the verifier has no use.
 pub fn prove(
-    trees: &[LookupTree],
+    (trees, entries): (&[LookupTree], Option<&Entries<'_>>),
     columns: &dyn Columns,
     relations: &Relations,
     transcript: &mut Transcript,
 ) -> Result<Proved, LookupError> {
-    let mut layers = columns.layers(trees, relations)?;
-    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+    let mut layers = columns.layers(trees, entries, relations)?;
+    let own = trees.iter().map(LookupTree::log_leaves);
+    let logs: Vec<u32> = own.chain(entries.map(|own| own.tree.log_leaves())).collect();
     let (mut proofs, mut claims) = (Vec::new(), Vec::new());
     for group in groups(&logs) {
         let roots = layers.roots(group.clone())?;

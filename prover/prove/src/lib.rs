@@ -23,6 +23,7 @@ mod small;
 pub mod stark;
 mod stopwatch;
 pub mod sumcheck;
+pub mod tables;
 pub mod trace;
 mod trees;
 pub mod vectors;
@@ -44,7 +45,7 @@ use tessera_verifier::ledger::security_bits;
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningProof};
 use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::{draw_relations, draw_weight};
+use tessera_verifier::tables::{draw_relations, draw_weight};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_statistics, open_transcript, unit_coefficients, verify_chunk_with, weight_families, ChunkStatement,
@@ -60,8 +61,8 @@ use self::column::Column;
 use self::device::{Bands, Device, DeviceError};
 use self::matmul::PrecomputedMatmuls;
 use self::opening::{Codeword, OpeningProverError, ProverClaim};
-use self::stark::{multiplicities, twiddles, Tables};
 use self::stopwatch::Stopwatch;
+use self::tables::{add_counts, Tables, Twiddles};
 use self::trace::{tops, Source};
 use tessera_model::forward::{ForwardState, Input, Placed, Saturations, Witness};
 use tessera_model::generate::{generate, generate_recorded, GenerateOptions};
@@ -419,24 +420,27 @@ fn unchecked(
         claim.context.as_ref(),
     );
     let (relations, trees, forest) = (shape.config.relations(), lookup_trees(shape), Forest::of(shape));
-    let columns = &*device.columns(run.columns)?;
+    let mut columns = device.columns(run.columns)?;
+    add_counts(&mut *columns, shape, (&trees, &forest), watch)?;
+    let columns = &*columns;
     let mut activations = watch.phase("commit activations", || {
         Activations::commit(suite, shape, columns, params)
     })?;
     transcript.send(ACTIVATIONS, &activations.root());
-    let twiddles = twiddles();
-    let counted = watch.phase("count lookups", || {
-        let tables = Tables::commit((&run.params, &shape.config), &twiddles, &mut transcript);
-        absorb_statistics(&run.statistics, &mut transcript);
-        let weight = draw_weight(&forest, &mut transcript);
-        let counts = multiplicities(columns, &relations, (&trees, &forest), weight)?;
-        Ok::<_, DeviceError>(tables.count(counts, &mut transcript))
+    absorb_statistics(&run.statistics, &mut transcript);
+    let (twiddles, weight) = (Twiddles::new(), draw_weight(&forest, &mut transcript));
+    let tables = watch.phase("count lookups", || {
+        let (of, lookups) = ((shape, &run.params), (&trees[..], &forest));
+        Tables::absorb(of, columns, lookups, weight, &twiddles, &mut transcript)
     })?;
 
     // Lookups.
     let lookup_work = grind::send(LOOKUP_WORK, &mut transcript);
     let relations = draw_relations(&mut transcript, &relations);
-    let lookups = watch.phase("lookups", || gkr::prove(&trees, columns, &relations, &mut transcript))?;
+    let lookups = watch.phase("lookups", || {
+        let entries = tables.entries();
+        gkr::prove((&trees, entries.as_ref()), columns, &relations, &mut transcript)
+    })?;
 
     // Matmuls.
     let points_work = grind::send(POINTS_WORK, &mut transcript);
@@ -459,12 +463,15 @@ fn unchecked(
 
     // Linear claims.
     let (batch, linear) = watch.phase("claims", || {
-        let claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls.point);
+        let mut claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls.point);
+        let (own, entries) = lookups.claims.split_at(trees.len());
+        claims.extend(tables.side(entries.first()));
         let batch = batch(claims, transcript.challenge(CLAIMS));
         let heard = Heard {
             accumulators: matmuls.proof.claim,
             operands: matmuls.operands.clone(),
-            denominators: lookups.claims.iter().map(|leaf| leaf.denominator).collect(),
+            denominators: own.iter().map(|leaf| leaf.denominator).collect(),
+            counts: entries.first().map(|leaf| leaf.numerator),
             boundaries: said.map_or([None; 2], |said| said.map(Some)),
         };
         // Products and trees are those of the chunk, so none is without a value.
@@ -489,7 +496,7 @@ fn unchecked(
     watch.read("open", traffic);
 
     // Aggregator.
-    let (claimed_sum, stark) = watch.phase("stark", || counted.prove(&relations, &mut transcript))?;
+    let tables = tables.close(&relations, watch, &mut transcript)?;
     let proof = ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics: run.statistics,
@@ -501,8 +508,7 @@ fn unchecked(
         linear: linear.proof,
         linear_work: linear.nonce.unwrap_or_default(),
         opening,
-        claimed_sum,
-        stark,
+        tables,
     };
     Ok((proof, run.saturated))
 }

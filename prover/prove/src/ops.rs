@@ -39,6 +39,10 @@ const OPERATORS: [&Operator; 9] = [
 impl Source<'_> {
     /// All columns of a part, public ones included; and the values that were clipped, ascending.
     pub fn columns(&self, part: Part) -> (Vec<Column>, Vec<Clip>) {
+        // Counts are made of all other columns ([`crate::tables::add_counts`]).
+        if part == Part::COUNTS {
+            return (Vec::new(), Vec::new());
+        }
         let mut all = OPERATORS.iter().flat_map(|own| own.fills);
         let (_, fill) = all.find(|(own, _)| *own == part).expect("every part is filled");
         fill(self, part)

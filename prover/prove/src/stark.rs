@@ -2,8 +2,6 @@
 
 mod suites;
 
-use std::iter::successors;
-
 use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
@@ -25,6 +23,7 @@ use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::{LookupTables, LOG_ROWS};
 use tessera_circuits::air::Relations;
 use tessera_circuits::model::{ModelConfig, ModelParams};
+use tessera_circuits::table_tree::TableArgument;
 use tessera_circuits::trees::{Forest, LookupTree};
 use tessera_verifier::labels::CLAIMED_SUM;
 use tessera_verifier::policy::{stark_config, STARK_LOG_BLOWUP};
@@ -33,7 +32,7 @@ use tessera_verifier::suite::{with_hasher, Suite, SuiteChannel};
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
 
-use super::device::{self, DeviceError};
+use super::device::{self, tuples, DeviceError};
 use super::trace::Columns;
 
 pub use self::suites::{Keccak, ProverChannel, ProverTrees};
@@ -55,9 +54,12 @@ pub fn twiddles() -> TwiddleTree<SimdBackend> {
     SimdBackend::precompute_twiddles(CanonicCoset::new(log_size).circle_domain().half_coset)
 }
 
-/// Merkle root of the lookup tables of a model.
-pub fn tables_root(suite: Suite, params: &ModelParams, config: &ModelConfig) -> [u8; 32] {
-    root_of(suite, &LookupTables::new(params, config).columns)
+/// What the key of a model says of its lookup tables: their Merkle root if a STARK proves them, or else zeros.
+pub fn tables_root(suite: Suite, tables: TableArgument, params: &ModelParams, config: &ModelConfig) -> [u8; 32] {
+    match tables {
+        TableArgument::Stark => root_of(suite, &LookupTables::new(params, config).columns),
+        TableArgument::Gkr => [0; 32],
+    }
 }
 
 /// Merkle root of columns of `2^16` rows, in row order.
@@ -130,12 +132,6 @@ pub fn multiplicities(
     Ok(sums.iter().flat_map(|sums| coordinates(sums)).collect())
 }
 
-/// The tables, committed.
-pub struct Tables<'a> {
-    tables: LookupTables,
-    scheme: SuiteScheme<'a>,
-}
-
 /// The tables and how often they are used, committed.
 pub struct Counted<'a> {
     counts: Columns,
@@ -149,33 +145,22 @@ enum SuiteScheme<'a> {
     Keccak(Scheme<'a, Keccak>),
 }
 
-impl<'a> Tables<'a> {
-    /// Commits to the tables.
+impl<'a> Counted<'a> {
+    /// Commits to the tables and to multiplicities, before the challenges of the lookups.
     pub fn commit(
         (params, config): (&ModelParams, &ModelConfig),
+        counts: Columns,
         twiddles: &'a TwiddleTree<SimdBackend>,
         transcript: &mut Transcript,
     ) -> Self {
         let tables = LookupTables::new(params, config);
         let scheme = match transcript.suite() {
-            Suite::Blake2s => SuiteScheme::Blake2s(begin(&tables.columns, twiddles, transcript)),
-            Suite::Keccak => SuiteScheme::Keccak(begin(&tables.columns, twiddles, transcript)),
+            Suite::Blake2s => SuiteScheme::Blake2s(begin([&tables.columns, &counts], twiddles, transcript)),
+            Suite::Keccak => SuiteScheme::Keccak(begin([&tables.columns, &counts], twiddles, transcript)),
         };
-        Self { tables, scheme }
+        Self { counts, tables, scheme }
     }
 
-    /// Commits to multiplicities, before the challenges of the lookups.
-    pub fn count(self, counts: Columns, transcript: &mut Transcript) -> Counted<'a> {
-        let Self { tables, mut scheme } = self;
-        match &mut scheme {
-            SuiteScheme::Blake2s(scheme) => commit(scheme, &counts, transcript.channel()),
-            SuiteScheme::Keccak(scheme) => commit(scheme, &counts, transcript.channel()),
-        }
-        Counted { counts, tables, scheme }
-    }
-}
-
-impl Counted<'_> {
     /// Proves what the entries add up to; `relations` are the challenges of the lookups. Returns the claimed sum and the proof.
     pub fn prove(
         self,
@@ -194,9 +179,9 @@ impl Counted<'_> {
     }
 }
 
-/// Commits to the tables.
+/// Commits to the tables and to multiplicities.
 fn begin<'a, H: MerkleHasherLifted<Hash = Blake2sHash>>(
-    tables: &Columns,
+    trees: [&Columns; 2],
     twiddles: &'a TwiddleTree<SimdBackend>,
     transcript: &mut Transcript,
 ) -> Scheme<'a, H>
@@ -206,7 +191,9 @@ where
     let mut scheme = Scheme::new(stark_config(), twiddles);
     // Evaluations out of the domain by coefficients: by barycentric weights they were two thirds of the STARK's time.
     scheme.set_store_polynomials_coefficients();
-    commit(&mut scheme, tables, transcript.channel());
+    for tree in trees {
+        commit(&mut scheme, tree, transcript.channel());
+    }
     scheme
 }
 
@@ -235,12 +222,7 @@ pub fn entry_sums(relations: &Relations, counts: &Columns, tables: &LookupTables
         .par_iter()
         .zip(counts.par_chunks(width))
         .map(|(drawn, counts)| {
-            let values = tables.of(drawn.relation);
-            let [z, alpha] = relations.challenges(drawn.relation);
-            let powers = successors(Some(SecureField::one()), |power| Some(*power * alpha));
-            let terms: Vec<_> = values.iter().zip(powers).collect();
-            let tuple = |row: usize| terms.iter().fold(-z, |sum, (values, power)| sum + *power * values[row]);
-            let denominators: Vec<SecureField> = (0..1 << LOG_ROWS).map(tuple).collect();
+            let denominators = tuples(relations, drawn.relation, tables);
             let inverses = SecureField::batch_inverse(&denominators).into_iter().enumerate();
             match counts {
                 [counts] => inverses.map(|(row, inverse)| inverse * -counts[row]).collect(),

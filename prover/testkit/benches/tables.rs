@@ -97,5 +97,5 @@ fn lookups(bencher: Bencher, log: u32) {
     let relations = air::Relations::dummy(&[Relation::Range16]);
     bencher
         .counter(ItemsCount::new(1usize << log))
-        .bench_local(|| gkr::prove(&trees, &*columns, &relations, &mut Transcript::new("bench")));
+        .bench_local(|| gkr::prove((&trees, None), &*columns, &relations, &mut Transcript::new("bench")));
 }

@@ -3,7 +3,7 @@ use tessera_circuits::model::WeightFormat;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::prove;
 use tessera_support::progress::Silent;
-use tessera_testkit::{fixture_size_config, random_ids, random_model, TestModel};
+use tessera_testkit::{fixture_size_config, random_ids, random_model, OfStark, TestModel};
 use tessera_verifier::codec::{encode, FileKind};
 use tessera_verifier::opening::parts::parts_of;
 
@@ -42,14 +42,14 @@ fn main() {
         }
         part!("final message", opening.final_message);
         part!("opening", p.opening);
-        part!("sampled values", p.stark.sampled_values);
+        part!("sampled values", p.of_stark().stark.sampled_values);
         for i in 0..4 {
-            println!("tree {i}: {} columns", p.stark.queried_values[i].len());
-            part!("queried", p.stark.queried_values[i]);
-            part!("decommitment", p.stark.decommitments[i]);
+            println!("tree {i}: {} columns", p.of_stark().stark.queried_values[i].len());
+            part!("queried", p.of_stark().stark.queried_values[i]);
+            part!("decommitment", p.of_stark().stark.decommitments[i]);
         }
-        part!("fri first", p.stark.fri_proof.first_layer);
-        for l in &p.stark.fri_proof.inner_layers {
+        part!("fri first", p.of_stark().stark.fri_proof.first_layer);
+        for l in &p.of_stark().stark.fri_proof.inner_layers {
             part!("fri inner witness", l.fri_witness);
             part!("fri inner paths", l.decommitment);
         }

@@ -10,6 +10,7 @@ use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::{ends, Boundary, Chunk, PublicBoundary};
 use tessera_circuits::shape::{Product, Shape};
 use tessera_circuits::statement::Statement;
+use tessera_circuits::table_tree::TableArgument;
 use tessera_model::generate::GenerateOptions;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
@@ -23,7 +24,8 @@ use tessera_support::progress::Silent;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::{KeyHeader, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::proof::Proof;
+use tessera_verifier::proof::StarkTables;
+use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::suite::Suite;
 
 pub use chains::{assert_refused_by, refusals};
@@ -91,6 +93,25 @@ pub fn clear(boundary: &mut PublicBoundary) -> &mut Vec<i16> {
     }
 }
 
+/// A proof of a chunk whose tables a STARK proves.
+pub trait OfStark {
+    /// The STARK.
+    fn of_stark(&self) -> &StarkTables;
+
+    /// The same, to be altered.
+    fn of_stark_mut(&mut self) -> &mut StarkTables;
+}
+
+impl OfStark for ChunkProof {
+    fn of_stark(&self) -> &StarkTables {
+        self.tables.stark().expect("a STARK")
+    }
+
+    fn of_stark_mut(&mut self) -> &mut StarkTables {
+        self.tables.stark_mut().expect("a STARK")
+    }
+}
+
 impl TestModel {
     /// Commits a model.
     pub fn new(quantised: QuantisedModel) -> Self {
@@ -109,6 +130,16 @@ impl TestModel {
         Self::hashed(suite, quantised, weights)
     }
 
+    /// The same model, whose tables are proved in this way.
+    #[must_use]
+    pub fn with_tables(mut self, tables: TableArgument) -> Self {
+        let suite = self.key.header.hash_suite;
+        self.key.header = self.key.header.with_tables(tables);
+        self.key.tables_root = tables_root(suite, tables, &self.key.params, &self.key.config);
+        self.key.check().expect("the key is valid");
+        self
+    }
+
     fn hashed(suite: Suite, quantised: QuantisedModel, weights: CommitmentParams) -> Self {
         let tree = commit(suite, &quantised.weights, &weights, Split::default(), None, &Silent)
             .expect("the weights are committed");
@@ -118,7 +149,7 @@ impl TestModel {
             weights,
             header: KeyHeader::of(suite, &quantised.config),
             weights_root,
-            tables_root: tables_root(suite, &quantised.params, &quantised.config),
+            tables_root: tables_root(suite, TableArgument::Stark, &quantised.params, &quantised.config),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");

@@ -9,6 +9,7 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{LimbSet, MatmulKind, ModelConfig, WeightFormat, MIN_ROWS_LOG};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_circuits::statement::Lengths;
+use tessera_circuits::table_tree::TableArgument;
 use tessera_circuits::trees::{lookup_trees, Forest};
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::policy::STARK_LOG_BLOWUP;
@@ -39,6 +40,8 @@ const SECURE: u64 = 16;
 const BAND_SUMS: u64 = 1024;
 /// The STARK from its first commitment on: tables and counts of `2^16` rows, their extensions, trees and twiddles.
 const TABLES: u64 = 104 << 20;
+/// A column of the tables.
+const ROWS: u64 = WORD << tables::LOG_ROWS;
 /// A further column of counts: its rows, the coefficients of its polynomial and its extension.
 const COUNTS: u64 = ((2 * WORD) << tables::LOG_ROWS) + (WORD << (tables::LOG_ROWS + STARK_LOG_BLOWUP));
 /// Memory that proving the STARK takes in addition: the other columns, quotients, layers and their trees.
@@ -55,6 +58,7 @@ pub(super) struct Model<'a> {
     pub limbs: LimbSet,
     pub commitment: CommitmentParams,
     pub suite: Suite,
+    pub tables: TableArgument,
     pub codeword_file: bool,
     /// Bytes of the tokenizer's file.
     pub tokenizer: u64,
@@ -139,14 +143,17 @@ impl Activations {
         let boundary =
             |own: &CommitmentParams| 2 * ((CELL * own.tiles as u64) << MIN_ROWS_LOG) + 2 * Tree::file_len(own);
         let boundaries: u64 = self.boundaries.iter().map(boundary).sum();
-        self.columns + boundaries + 2 * Tree::file_len(&self.params) + TABLES + COUNTS * self.further_counts()
+        self.columns + boundaries + 2 * Tree::file_len(&self.params) + self.tables()
     }
 
-    /// Columns of counts beside one for each relation: three more, where balance groups are weighed.
-    fn further_counts(&self) -> u64 {
-        match Forest::of(&self.shape).is_weighted() {
-            true => 3 * self.shape.config.relations().len() as u64,
-            false => 0,
+    /// What is held of the tables beside the columns that are committed to.
+    fn tables(&self) -> u64 {
+        let relations = self.shape.config.relations().len() as u64;
+        match (self.shape.table_tree(), Forest::of(&self.shape).is_weighted()) {
+            (Some(_), _) => ROWS * (relations + 3),
+            // Three columns of counts more than one for each relation.
+            (None, true) => TABLES + 3 * COUNTS * relations,
+            (None, false) => TABLES,
         }
     }
 }
@@ -159,9 +166,10 @@ fn boundaries(shape: &Shape, weights: &CommitmentParams) -> Vec<CommitmentParams
     ends.into_iter().filter_map(|none| own.filter(|_| !none)).collect()
 }
 
-/// The columns of a part.
+/// The columns of a part. Counts do not fit two bytes.
 fn columns(shape: &Shape, part: Part) -> u64 {
-    (CELL * shape.columns(part) as u64) << shape.log_rows(part)
+    let cell = if part == Part::COUNTS { WORD } else { CELL };
+    (cell * shape.columns(part) as u64) << shape.log_rows(part)
 }
 
 /// Bytes that a forward pass of a chunk records for one part alone, the ones that
@@ -229,7 +237,7 @@ pub(super) fn prove(
     choices: &Choices,
     counted: &OnceCell<u64>,
 ) -> Vec<Phase> {
-    let shape = Shape::with_limbs(model.config, model.limbs, chunk, lengths);
+    let shape = Shape::with_limbs(model.config, model.limbs, chunk, lengths).with_tables(model.tables);
     let trace = Activations::new(shape, &model.commitment);
     let (shape, c) = (&trace.shape, &trace.shape.config);
     let rows = shape.rows as u64;
@@ -262,7 +270,7 @@ pub(super) fn prove(
     let matmuls = committed + reading + sums + copied(products);
 
     let trees = lookup_trees(shape);
-    let lookups = committed + idle + arena_bytes(&trees);
+    let lookups = committed + idle + arena_bytes(&trees, shape.table_tree().as_ref());
 
     // The sums of the first pass become the message of the second.
     let counted = counted.get_or_init(|| claims::bytes(shape, &trees, model.exponents));
@@ -290,7 +298,7 @@ pub(super) fn prove(
         resident: (reading, idle),
     };
 
-    vec![
+    let mut phases = vec![
         model.read_tokenizer(),
         phase("generate", generate),
         phase("forward pass", forward),
@@ -300,8 +308,11 @@ pub(super) fn prove(
         phase("matmuls", matmuls),
         phase("claims", claims),
         phase("open", committed + opening.bytes()),
-        phase("stark", committed + STARK),
-    ]
+    ];
+    if model.tables == TableArgument::Stark {
+        phases.push(phase("stark", committed + STARK));
+    }
+    phases
 }
 
 /// Bytes of the tensor of a checkpoint that is mapped while it is read, and of the activations of `tokens` tokens in

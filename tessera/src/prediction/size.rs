@@ -21,6 +21,8 @@ const TILE_LOG: u32 = 12;
 /// Folds between two oracles, and the variables of the last message.
 const FOLD_LOG: u32 = 3;
 const FINAL_LOG: u32 = 8;
+/// Bytes that say how the tables are proved.
+const KIND: f64 = 4.0;
 /// Bytes of the STARK of the tables, whose size no statement changes, for four relations; and of each further one.
 const STARK: f64 = 241_000.0;
 const RELATION: f64 = 3_000.0;
@@ -44,7 +46,8 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
     // Few values are clipped.
     let said = BASE + LIST + DIGEST + 8.0;
     let forest = Forest::of(shape);
-    let logs = forest.logs();
+    let tree = shape.table_tree();
+    let logs = forest.logs_with(tree.as_ref());
     let groups = depths(&logs).into_iter().map(|depth| {
         let layers = (0..depth).map(|layer| rounds(layer) + LIST);
         2.0 * LIST + layers.sum::<f64>()
@@ -68,13 +71,17 @@ fn piece(key: &ModelKey, chunk: &Chunk, shape: &Shape) -> f64 {
         + sumchecks
         + operands
         + opening(&weights, &activations, &boundaries)
-        + STARK
-        + RELATION * (relations - 4.0)
-        + if forest.is_weighted() {
-            relations * coordinates()
-        } else {
-            0.0
+        + KIND
+        + match tree {
+            None => stark(relations, forest.is_weighted()),
+            Some(_) => 0.0,
         }
+}
+
+/// The STARK of the tables of so many relations.
+fn stark(relations: f64, weighted: bool) -> f64 {
+    let further = if weighted { relations * coordinates() } else { 0.0 };
+    STARK + RELATION * (relations - 4.0) + further
 }
 
 /// The three columns that the multiplicities of a relation have more where balance groups are weighed: a sample, and what is opened.

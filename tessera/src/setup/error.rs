@@ -53,6 +53,12 @@ pub enum SetupError {
     /// The weights cannot be committed to, or the files of the commitment cannot be written.
     #[error(transparent)]
     Commit(#[from] OpeningProverError),
+    /// No key of Keccak-256 has lookup tables that are proved without a STARK.
+    #[error(
+        "a model under Keccak-256 has its lookup tables proved by a STARK, because contracts verify nothing else: leave out \
+         --tables gkr, or take --hash blake2s for proofs that no contract verifies"
+    )]
+    Tables,
     /// Nothing fits the memory budget; a larger one helps ([`BudgetTooSmall::smallest`]).
     #[error(transparent)]
     Memory(#[from] BudgetTooSmall),

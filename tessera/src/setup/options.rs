@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use tessera_circuits::table_tree::TableArgument;
 use tessera_verifier::suite::Suite;
 
 use super::cache::CodewordCache;
@@ -23,6 +24,8 @@ pub struct SetupOptions {
     pub skip_fidelity: bool,
     /// Hash suite of the commitment to the model, and of its proofs.
     pub suite: Suite,
+    /// How proofs of the model prove its lookup tables. Under Keccak-256 a STARK has to.
+    pub tables: TableArgument,
     /// Leaves digests of texts and files and the figures of the comparison out of the key.
     pub private_recipe: bool,
 }

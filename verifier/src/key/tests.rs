@@ -126,11 +126,10 @@ fn the_id_is_a_digest_of_the_digests_of_parts_of_the_file() {
 #[test]
 fn a_header_of_another_kind_is_refused_by_name() {
     key().check().unwrap();
-    let changes: [Change; 9] = [
+    let changes: [Change; 8] = [
         ("points per leaf", |k| k.header.leaf_points = 1),
         ("random coefficients", |k| k.header.random_coefficients = 24),
         ("public table columns", |k| k.header.table_columns = u32::MAX),
-        ("way of proving lookup tables", |k| k.header.tables = 1),
         ("privacy of the weights", |k| k.header.private_weights = 1),
         ("kind of attention", |k| k.header.attention = 1),
         ("kinds of layers with windows", |k| k.header.windows = 1),
@@ -144,6 +143,37 @@ fn a_header_of_another_kind_is_refused_by_name() {
         let error = ModelKey::from_bytes(&bytes).unwrap_err();
         assert!(matches!(error, KeyError::Header { .. }), "{error}");
         assert!(error.to_string().contains(what), "{error}");
+    }
+}
+
+/// A key says how its tables are proved, by a number that the suite knows; a root of tables stands in the keys of one way alone, and the id is of
+/// both.
+#[test]
+fn the_way_of_the_tables_is_known_and_in_the_id() {
+    let of = |suite: Suite, tables: u32, root: [u8; 32]| {
+        let mut key = key();
+        key.header.hash_suite = suite;
+        key.header.tables = tables;
+        key.tables_root = root;
+        key
+    };
+    let (stark, gkr) = (of(Suite::Blake2s, 0, [2; 32]), of(Suite::Blake2s, 1, [0; 32]));
+    let ways = [&stark, &gkr].map(|key| {
+        key.check().unwrap();
+        assert_eq!(&ModelKey::from_bytes(&key.to_bytes().unwrap()).unwrap(), key);
+        key.table_argument()
+    });
+    assert_eq!(ways, TableArgument::ALL);
+    assert_ne!(stark.id().unwrap(), gkr.id().unwrap());
+    assert_ne!(of(Suite::Blake2s, 0, [0; 32]).id().unwrap(), gkr.id().unwrap());
+    for root in [[2; 32], [1; 32]] {
+        let error = of(Suite::Blake2s, 1, root).check().unwrap_err();
+        assert!(matches!(error, KeyError::TablesRoot), "{error}");
+    }
+    for (suite, number) in [(Suite::Keccak, 1), (Suite::Blake2s, 2), (Suite::Keccak, u32::MAX)] {
+        let error = of(suite, number, [0; 32]).check().unwrap_err();
+        assert!(matches!(error, KeyError::Tables { got } if got == number), "{error}");
+        assert!(error.to_string().contains("way of proving lookup tables"), "{error}");
     }
 }
 

@@ -11,6 +11,7 @@ use crate::term::{Term, FIELD_BITS};
 use crate::transcript::Transcript;
 use num_traits::One;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::table_tree::TableArgument;
 
 fn params(tiles: usize, log_message: u32, log_blowup: u32) -> CommitmentParams {
     CommitmentParams {
@@ -140,12 +141,16 @@ fn queries_have_their_bits_at_every_rate() {
         let activations = CommitmentParams { tiles: 77, ..weights };
         let terms = terms_of(weights.all(), activations.all());
         assert_eq!(terms[0].bits, bits + f64::from(OPENING_GRIND_BITS));
-        let own = parameter_words(activations.words());
         let queries = policy.queries as u32;
-        let trace = [3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
-        assert_eq!(own[..5], trace);
-        assert_eq!(own[5..10], [queries, policy.grind_bits, log_blowup, 18, 77]);
-        assert_eq!(own[10..], [LOOKUP_GRIND_BITS, CHALLENGE_GRIND_BITS, 4]);
+        let stark = [0, 3, 97, 20, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER];
+        let others = [
+            [queries, policy.grind_bits, log_blowup, 18, 77].as_slice(),
+            &[LOOKUP_GRIND_BITS, CHALLENGE_GRIND_BITS, 4],
+        ]
+        .concat();
+        for (tables, first) in [(TableArgument::Stark, &stark[..]), (TableArgument::Gkr, &[1])] {
+            assert_eq!(parameter_words(tables, activations.words()), [first, &others].concat());
+        }
     }
 }
 

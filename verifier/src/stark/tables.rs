@@ -1,7 +1,7 @@
 //! That the lookup tables are those of the key's parameters (docs/protocol.md, section 9): a verifier makes them, and compares what
 //! their polynomials are at the out-of-domain point. So a key whose root commits to other tables proves nothing.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 
 use num_traits::One;
 use stwo::core::circle::CirclePoint;
@@ -9,24 +9,11 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::circle::CanonicCoset;
-use tessera_circuits::air::tables::{LookupTables, TableParams, LOG_ROWS};
+use tessera_circuits::air::tables::LOG_ROWS;
 use tessera_circuits::model::{ModelConfig, ModelParams};
 
 use super::{Stark, StarkError};
-
-/// The tables that were made last: a key has many proofs, and a proof many chunks.
-static LAST: Mutex<Option<Arc<LookupTables>>> = Mutex::new(None);
-
-fn tables(params: &ModelParams, config: &ModelConfig) -> Arc<LookupTables> {
-    let own = TableParams::of(params, config);
-    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(tables) = last.as_ref().filter(|known| known.params == own) {
-        return Arc::clone(tables);
-    }
-    let tables = Arc::new(LookupTables::from(own));
-    *last = Some(Arc::clone(&tables));
-    tables
-}
+use crate::known_tables::{dot, tables};
 
 /// Compares the samples of the first tree at `point` with the tables of a model. Their columns have a degree below `2^16` by the proof
 /// of proximity, and the point was drawn after their root was absorbed.
@@ -36,7 +23,7 @@ pub fn check_tables(
     point: CirclePoint<SecureField>,
 ) -> Result<(), StarkError> {
     let samples = proof.sampled_values.first().map_or(&[][..], Vec::as_slice);
-    let values = at_point(&tables(params, config).columns, point);
+    let values = at_point(tables(params, config).columns(), point);
     let same = samples.len() == values.len()
         && samples
             .iter()
@@ -98,24 +85,6 @@ fn inverses() -> &'static [Vec<BaseField>] {
         }
         folds
     })
-}
-
-/// Products of elements that add up in 64 bits: `4 (P - 1)^2 < (2 P)^2`, up to which [`BaseField::reduce`] is exact.
-const PRODUCTS: usize = 4;
-
-/// The sum of the rows of a column, each with its weight.
-fn dot(column: &[BaseField], weights: &[SecureField]) -> SecureField {
-    let mut sums = [0u64; 4];
-    for (values, weights) in column.chunks(PRODUCTS).zip(weights.chunks(PRODUCTS)) {
-        let mut products = [0u64; 4];
-        for (value, weight) in values.iter().zip(weights) {
-            let terms = weight.to_m31_array().map(|own| u64::from(value.0) * u64::from(own.0));
-            products.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
-        }
-        let reduced = products.map(|sum| u64::from(BaseField::reduce(sum).0));
-        sums.iter_mut().zip(reduced).for_each(|(sum, own)| *sum += own);
-    }
-    SecureField::from_m31_array(sums.map(BaseField::reduce))
 }
 
 #[cfg(test)]

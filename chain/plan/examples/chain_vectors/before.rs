@@ -13,8 +13,8 @@ use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MA
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::draw_relations;
 use tessera_verifier::sumcheck::{self, SumcheckProof};
+use tessera_verifier::tables::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{linear_variables, open_transcript, sum_of_products, weight_claim, weight_families};
 
@@ -89,7 +89,7 @@ impl Before<'_> {
         };
         data.words("clipped values", clips.iter().flat_map(clip));
         data.put("activations", &own.activations);
-        data.put("counts", &own.stark.commitments[1].0);
+        data.put("counts", &own.tables.stark().expect("a STARK").stark.commitments[1].0);
         data.nonces("work", &[own.lookup_work]);
         for group in &own.lookups {
             data.elements("roots", group.roots.as_flattened());
@@ -129,9 +129,9 @@ impl Before<'_> {
             context.as_ref(),
         );
         t.send(ACTIVATIONS, &data.digest()?);
-        t.root(&self.key.tables_root);
         let counts = data.digest()?;
         t.words("clipped values", &clips);
+        t.root(&self.key.tables_root);
         t.root(&counts);
         Some(t)
     }

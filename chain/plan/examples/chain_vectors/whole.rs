@@ -22,9 +22,10 @@ use tessera_verifier::opening::parts::{
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError, TreeName};
 use tessera_verifier::policy::WORKED_FOLDS;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::{absorb_counts, absorb_tables, draw_relations};
+use tessera_verifier::stark;
 use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck;
+use tessera_verifier::tables::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
@@ -94,8 +95,8 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         relations: &relations,
         drawn,
         lookups: lookup_sum,
-        claimed_sum: own.claimed_sum,
-        proof: &own.stark,
+        claimed_sum: own.tables.stark().expect("a STARK").claimed_sum,
+        proof: &own.tables.stark().expect("a STARK").stark,
         start: t,
     };
     aggregated.cases(random);
@@ -117,6 +118,7 @@ fn opening_of(
         accumulators: own.matmuls.claim,
         operands: Operands::of(shape, &own.matmuls.operands),
         denominators,
+        counts: None,
         boundaries: Default::default(),
     };
     let mut claims = public.trace_claims();
@@ -186,9 +188,8 @@ fn beginning(
         proof.context.as_ref(),
     );
     t.send(ACTIVATIONS, &own.activations);
-    absorb_tables(&key.tables_root, &own.stark, &mut t)?;
     absorb_statistics(&own.statistics, &mut t);
-    absorb_counts(&own.stark, &mut t)?;
+    stark::absorb(&key.tables_root, &own.tables.stark().expect("a STARK").stark, &mut t)?;
     Ok(t)
 }
 

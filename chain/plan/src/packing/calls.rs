@@ -22,6 +22,9 @@ pub enum PackError {
     /// The key is of another suite than Keccak-256.
     #[error("contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak")]
     Suite,
+    /// The proof has no STARK.
+    #[error("contracts verify proofs whose lookup tables a STARK proves: tessera setup --hash keccak --tables stark")]
+    Tables,
     /// The proof is refused.
     #[error("the proof is refused: {0}")]
     Refused(#[from] VerifyError),
@@ -73,6 +76,7 @@ impl Packed {
         if !own.statistics.clips.is_empty() {
             return Err(PackError::Clipped(own.statistics.clips.len()));
         }
+        let tables = own.tables.stark().ok_or(PackError::Tables)?;
         let (statement, outputs) = (&proof.statement, proof.statement.output.len());
         let plan = Plan::new(key, statement.rows(), outputs)?;
         let claim = ChunkStatement {
@@ -91,12 +95,12 @@ impl Packed {
             plan,
             statement: [ids(&statement.prompt), ids(&statement.output)],
             context: context(proof),
-            said: said(proof, own, &conversation),
+            said: said(proof, own, &tables.stark, &conversation),
             opening: opening(
                 &own.opening,
                 [key.weights.columns(), conversation.activations.columns()],
             ),
-            stark: stark(&own.stark, own.claimed_sum),
+            stark: stark(&tables.stark, tables.claimed_sum),
         })
     }
 }
@@ -107,13 +111,13 @@ fn context(proof: &Proof) -> Digest {
 }
 
 /// Statement, context, roots, then the messages up to the opening; the value of the linear claims is among them.
-fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8> {
+fn said(proof: &Proof, own: &ChunkProof, stark: &Stark, conversation: &Conversation) -> Vec<u8> {
     let (statement, mut bytes) = (&proof.statement, Bytes::default());
     bytes.words([statement.prompt.len() as u32, statement.output.len() as u32, 0]);
     bytes.0.extend(context(proof));
     bytes.words(statement.prompt.iter().chain(&statement.output).copied());
     bytes.0.extend(own.activations);
-    bytes.nodes(own.stark.commitments.get(1..2).unwrap_or_default());
+    bytes.nodes(stark.commitments.get(1..2).unwrap_or_default());
     bytes.nonces(&[own.lookup_work]);
     for group in &own.lookups {
         bytes.elements(group.roots.as_flattened());

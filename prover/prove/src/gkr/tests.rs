@@ -6,8 +6,11 @@ use stwo::core::channel::Blake2sChannel;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::base;
 use tessera_circuits::air::lookups::{Linear, Lookup, Relation};
+use tessera_circuits::air::tables::{LookupTables, LOG_ROWS};
 use tessera_circuits::mle::eval_dense;
+use tessera_circuits::model::ModelParams;
 use tessera_circuits::shape::Part;
+use tessera_circuits::table_tree::TableTree;
 use tessera_circuits::trees::{denominator, Plane};
 use tessera_verifier::gkr::{self, sums, GkrError};
 use tessera_verifier::message::Unread;
@@ -124,8 +127,14 @@ fn heights() -> impl Strategy<Value = Vec<u32>> {
 fn check_honest(trees: &[LookupTree], columns: &[Columns]) -> Proved {
     let relations = challenges();
     let mut transcript = Transcript::new("test");
-    let proved = prove(trees, &*held(columns), &relations, &mut transcript).unwrap();
-    let expected = prove(trees, &*reference(columns), &relations, &mut Transcript::new("test")).unwrap();
+    let proved = prove((trees, None), &*held(columns), &relations, &mut transcript).unwrap();
+    let expected = prove(
+        (trees, None),
+        &*reference(columns),
+        &relations,
+        &mut Transcript::new("test"),
+    )
+    .unwrap();
     assert_eq!((&proved.proofs, &proved.claims), (&expected.proofs, &expected.claims));
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     let mut other = Transcript::new("test");
@@ -220,7 +229,7 @@ proptest! {
     fn every_altered_message_is_rejected(heights in heights(), seed in any::<u64>()) {
         let (tree, columns) = random(&heights, seed);
         let trees = [tree];
-        let proved = prove(&trees, &*held(&columns), &challenges(), &mut Transcript::new("test")).unwrap();
+        let proved = prove((&trees, None), &*held(&columns), &challenges(), &mut Transcript::new("test")).unwrap();
         check_altered(&trees, &columns, &proved, seed);
     }
 
@@ -236,7 +245,7 @@ proptest! {
         let column = values[rng.below(values.len() as u64) as usize].terms[0].0;
         let mut other = columns.clone();
         other[plane.part.index()][column][rng.below(1 << plane.log_rows) as usize] += BaseField::one();
-        let proved = prove(std::slice::from_ref(&tree), &*held(&other), &relations, &mut Transcript::new("test")).unwrap();
+        let proved = prove((std::slice::from_ref(&tree), None), &*held(&other), &relations, &mut Transcript::new("test")).unwrap();
         let claims = verify(&[tree.log_leaves()], &proved.proofs, &mut Transcript::new("test")).unwrap();
         prop_assert!(!holds(&leaves, &claims[0]));
     }
@@ -254,7 +263,13 @@ fn tall_trees_and_many_trees_hold() {
 #[test]
 fn lengths_are_checked_and_named() {
     let (trees, columns) = forest(&[vec![7, 6], vec![6]], 4);
-    let proved = prove(&trees, &*held(&columns), &challenges(), &mut Transcript::new("test")).unwrap();
+    let proved = prove(
+        (&trees, None),
+        &*held(&columns),
+        &challenges(),
+        &mut Transcript::new("test"),
+    )
+    .unwrap();
     let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
     assert_eq!(logs, [8, 6]);
     let run = |alter: &dyn Fn(&mut Vec<GroupProof>)| {
@@ -374,4 +389,74 @@ fn more_trees_than_a_group_has_are_two_groups() {
         verify(&logs, &proofs, &mut Transcript::new("test")),
         Err(trees_of(1, 12))
     );
+}
+
+/// The tree of the tables behind trees of lookups, in their group, with one balance group and with three: the same on both devices, accepted,
+/// and its claims hold of the entries. Its root is bound like theirs.
+#[test]
+fn the_tree_of_the_tables_is_one_more() {
+    let config = crate::small::config();
+    let tables = LookupTables::new(&ModelParams::sample(&config), &config);
+    let relations = Relations::draw(&mut Blake2sChannel::default(), &tables.params.relations);
+    let heights = vec![vec![9, 8], vec![7, 7]];
+    for (balances, weight) in [(1, None), (3, Some(K::from_u32_unchecked(7, 1, 2, 3)))] {
+        let (trees, columns) = forest(&heights, 8);
+        let tree = TableTree {
+            relations: tables.params.relations.clone(),
+            balances,
+        };
+        let mut rng = SplitMix(balances as u64);
+        let mut count = || base(rng.below(1 << 30) as i64);
+        let counts: Columns = (0..balances * tree.relations.len())
+            .map(|_| (0..1 << LOG_ROWS).map(|_| count()).collect())
+            .collect();
+        let entries = Entries {
+            tree: &tree,
+            tables: &tables,
+            weight,
+        };
+        let run = |mut held: Box<dyn device::Columns + '_>| {
+            let cells = of_elements(std::slice::from_ref(&counts)).remove(0);
+            held.add(Part::COUNTS, cells).unwrap();
+            prove(
+                (&trees, Some(&entries)),
+                &*held,
+                &relations,
+                &mut Transcript::new("test"),
+            )
+            .unwrap()
+        };
+        let (proved, expected) = (run(held(&columns)), run(reference(&columns)));
+        assert_eq!((&proved.proofs, &proved.claims), (&expected.proofs, &expected.claims));
+        let logs: Vec<u32> = trees
+            .iter()
+            .map(LookupTree::log_leaves)
+            .chain([tree.log_leaves()])
+            .collect();
+        assert_eq!(proved.proofs.len(), 1);
+        let claims = verify(&logs, &proved.proofs, &mut Transcript::new("test")).unwrap();
+        assert_eq!(claims, proved.claims);
+
+        let [mut numerators, mut denominators] = entries.leaves(&relations, |column, row| counts[column][row]);
+        let sum = numerators
+            .iter()
+            .zip(&denominators)
+            .fold(K::zero(), |sum, (n, d)| sum + *n / *d);
+        assert_eq!(proved.proofs[0].roots[2][0], sum);
+        numerators.resize(1 << logs[2], K::zero());
+        denominators.resize(1 << logs[2], K::one());
+        assert!(holds(&[numerators, denominators], &claims[2]));
+
+        for (one, other) in [(0, 2), (1, 2)] {
+            let mut proofs = proved.proofs.clone();
+            proofs[0].roots.swap(one, other);
+            let exchanged = verify(&logs, &proofs, &mut Transcript::new("test"));
+            assert_eq!(exchanged, Err(GkrError::Layer { group: 0, layer: 0 }));
+            let mut proofs = proved.proofs.clone();
+            proofs[0].roots[one][0] += K::one();
+            proofs[0].roots[other][0] -= K::one();
+            let moved = verify(&logs, &proofs, &mut Transcript::new("test"));
+            assert_eq!(moved, Err(GkrError::Layer { group: 0, layer: 0 }));
+        }
+    }
 }

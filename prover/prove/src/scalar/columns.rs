@@ -6,6 +6,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
 use tessera_circuits::mle::eq_table;
+use tessera_circuits::shape::Part;
 use tessera_circuits::trees::LookupTree;
 use tessera_verifier::opening::{CommitmentName, CommitmentParams};
 use tessera_verifier::suite::Suite;
@@ -13,7 +14,7 @@ use tessera_verifier::suite::Suite;
 use super::commitment::Codewords;
 use super::layers::Trees;
 use crate::column::{elements, Column};
-use crate::device::{ColumnId, Columns, DeviceError, Layers, Weights};
+use crate::device::{ColumnId, Columns, DeviceError, Entries, Layers, Weights};
 use crate::opening::Committed;
 
 type K = SecureField;
@@ -97,8 +98,19 @@ impl Columns for ScalarColumns {
         Ok(rows.map(bind).collect())
     }
 
-    fn layers<'a>(&'a self, trees: &[LookupTree], relations: &Relations) -> Result<Box<dyn Layers + 'a>, DeviceError> {
-        Ok(Box::new(Trees::new(trees, &self.0, relations)))
+    fn add(&mut self, part: Part, cells: Vec<Column>) -> Result<(), DeviceError> {
+        self.0.resize_with(self.0.len().max(part.index() + 1), Vec::new);
+        self.0[part.index()] = elements(&cells);
+        Ok(())
+    }
+
+    fn layers<'a>(
+        &'a self,
+        trees: &[LookupTree],
+        entries: Option<&Entries<'_>>,
+        relations: &Relations,
+    ) -> Result<Box<dyn Layers + 'a>, DeviceError> {
+        Ok(Box::new(Trees::new(trees, entries, &self.0, relations)))
     }
 
     fn commit<'a>(

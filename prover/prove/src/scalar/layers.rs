@@ -7,9 +7,10 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
+use tessera_circuits::shape::Part;
 use tessera_circuits::trees::{denominator, LookupTree};
 
-use crate::device::{DeviceError, Layers, Rounds};
+use crate::device::{DeviceError, Entries, Layers, Rounds};
 
 type K = SecureField;
 
@@ -27,10 +28,16 @@ pub(super) struct Trees {
 }
 
 impl Trees {
-    pub fn new(trees: &[LookupTree], columns: &[Vec<Vec<BaseField>>], relations: &Relations) -> Self {
+    pub fn new(
+        trees: &[LookupTree],
+        entries: Option<&Entries<'_>>,
+        columns: &[Vec<Vec<BaseField>>],
+        relations: &Relations,
+    ) -> Self {
         let leaves = trees.iter().map(|tree| leaves(tree, columns, relations));
+        let entries = entries.map(|own| leaves_of_tables(own, &columns[Part::COUNTS.index()], relations));
         Self {
-            leaves: leaves.collect(),
+            leaves: leaves.chain(entries).collect(),
             first: 0,
             layers: Vec::new(),
         }
@@ -48,6 +55,15 @@ fn leaves(tree: &LookupTree, columns: &[Vec<Vec<BaseField>>], relations: &Relati
     let size = 1 << tree.log_leaves();
     denominators.resize(size, K::one());
     [vec![K::one(); size], denominators]
+}
+
+/// The leaves of the tree of the tables: padding is `0 / 1`.
+fn leaves_of_tables(entries: &Entries<'_>, counts: &[Vec<BaseField>], relations: &Relations) -> Layer {
+    let [mut numerators, mut denominators] = entries.leaves(relations, |column, row| counts[column][row]);
+    let size = 1 << entries.tree.log_leaves();
+    numerators.resize(size, K::zero());
+    denominators.resize(size, K::one());
+    [numerators, denominators]
 }
 
 /// The layer above one: a node is the sum of the fractions at its place in both halves.

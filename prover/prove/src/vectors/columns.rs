@@ -6,6 +6,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
+use tessera_circuits::shape::Part;
 use tessera_circuits::trees::LookupTree;
 use tessera_verifier::opening::{CommitmentName, CommitmentParams};
 use tessera_verifier::suite::Suite;
@@ -14,7 +15,7 @@ use super::count::multiplicities;
 use super::layers::Trees;
 use crate::bind::{bind_middle, bind_sum, bind_trailing, eq_table};
 use crate::column::{Cells, Column};
-use crate::device::{ColumnId, Columns, DeviceError, Layers, Weights};
+use crate::device::{ColumnId, Columns, DeviceError, Entries, Layers, Weights};
 use crate::opening::{Committed, CommittedUnits, TILE_AREA};
 
 type K = SecureField;
@@ -64,8 +65,19 @@ impl Columns for VectorColumns {
         Ok(bind_trailing(&cells, point))
     }
 
-    fn layers<'a>(&'a self, trees: &[LookupTree], relations: &Relations) -> Result<Box<dyn Layers + 'a>, DeviceError> {
-        Ok(Box::new(Trees::new(trees, &self.0, relations)))
+    fn add(&mut self, part: Part, cells: Vec<Column>) -> Result<(), DeviceError> {
+        self.0.resize_with(self.0.len().max(part.index() + 1), Vec::new);
+        self.0[part.index()] = cells;
+        Ok(())
+    }
+
+    fn layers<'a>(
+        &'a self,
+        trees: &[LookupTree],
+        entries: Option<&Entries<'_>>,
+        relations: &Relations,
+    ) -> Result<Box<dyn Layers + 'a>, DeviceError> {
+        Ok(Box::new(Trees::new(trees, entries, &self.0, relations)))
     }
 
     fn commit<'a>(

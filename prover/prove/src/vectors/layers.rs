@@ -4,18 +4,20 @@
 
 use std::ops::Range;
 
-use num_traits::One;
+use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
+use tessera_circuits::shape::Part;
+use tessera_circuits::table_tree::TableTree;
 use tessera_circuits::trees::{groups, LookupTree};
 use tessera_verifier::gkr::weights;
 
 use super::leaves::{top, Leaves};
 use super::rounds::{add_terms, Eq, Form, Fractions, Shifted, Tables, BLOCK};
 use crate::column::Column;
-use crate::device::{DeviceError, Layers, Rounds};
-use crate::field::{Factor, Packed, Sum, LOG_LANES};
+use crate::device::{DeviceError, Entries, Layers, Rounds};
+use crate::field::{pack, Factor, Packed, Sum, LOG_LANES};
 
 type K = SecureField;
 
@@ -28,31 +30,86 @@ fn arena_size(top: u32) -> usize {
     1 << (top - 2)
 }
 
-/// The sizes of all arenas: the first trees of groups share one, the second ones another.
-fn arenas(trees: &[LookupTree]) -> Vec<usize> {
-    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+/// The sizes of all arenas: the first trees of groups share one, the second ones another. Of every tree these are log2 of its leaves, and of
+/// the nodes of the largest layer that is kept.
+fn arenas(trees: &[[u32; 2]]) -> Vec<usize> {
+    let logs: Vec<u32> = trees.iter().map(|[log, _]| *log).collect();
     let mut sizes = Vec::new();
     for group in groups(&logs) {
         sizes.resize(sizes.len().max(group.len()), 0);
-        for (size, log) in sizes.iter_mut().zip(&logs[group]) {
-            *size = arena_size(top(*log)).max(*size);
+        for (size, [_, top]) in sizes.iter_mut().zip(&trees[group]) {
+            *size = arena_size(*top).max(*size);
         }
     }
     sizes
 }
 
 /// Bytes that the proof of trees takes beside the columns.
-pub fn arena_bytes(trees: &[LookupTree]) -> u64 {
-    (arenas(trees).iter().sum::<usize>() * size_of::<Packed>()) as u64
+pub fn arena_bytes(trees: &[LookupTree], tables: Option<&TableTree>) -> u64 {
+    let own = trees.iter().map(LookupTree::log_leaves).map(|log| [log, top(log)]);
+    // All layers of the tables are kept, and their leaves once more.
+    let tables = tables.map(TableTree::log_leaves);
+    let leaves = tables.map_or(0, |log| 2 << (log - LOG_LANES));
+    let sizes = arenas(&own.chain(tables.map(|log| [log, log])).collect::<Vec<_>>());
+    ((sizes.iter().sum::<usize>() + leaves) * size_of::<Packed>()) as u64
 }
 
 /// The trees of some columns. A layer of `2^k` nodes is in vectors if `k` is at least [`LOG_LANES`].
 pub struct Trees<'a> {
-    leaves: Vec<Leaves<'a>>,
+    leaves: Vec<Source<'a>>,
     /// The first of the trees that are built.
     first: usize,
     /// These, and room for as many as the largest group has.
     built: Vec<Built>,
+}
+
+/// What the leaves of a tree are.
+enum Source<'a> {
+    /// Lookups, made from the columns where they are needed.
+    Lookups(Leaves<'a>),
+    /// Entries of the tables: numerators and denominators, in vectors.
+    Entries(Layer<Vec<Packed>>),
+}
+
+impl<'a> Source<'a> {
+    fn of_tables(entries: &Entries<'_>, columns: &[Vec<Column>], relations: &Relations) -> Self {
+        let counts: Vec<_> = columns[Part::COUNTS.index()].iter().map(Column::cells).collect();
+        let leaves = entries.leaves(relations, |column, row| counts[column].get(row));
+        let size = 1 << (entries.tree.log_leaves() - LOG_LANES);
+        let mut paddings = [K::zero(), K::one()].into_iter();
+        Self::Entries(leaves.map(|own| {
+            let mut packed = pack(&own);
+            packed.resize(size, Packed::broadcast(paddings.next().unwrap_or_default()));
+            packed
+        }))
+    }
+
+    /// log2 of the leaves.
+    fn log(&self) -> u32 {
+        match self {
+            Self::Lookups(leaves) => leaves.log,
+            Self::Entries([numerators, _]) => numerators.len().trailing_zeros() + LOG_LANES,
+        }
+    }
+
+    /// log2 of the nodes of the largest layer that is kept.
+    fn top(&self) -> u32 {
+        match self {
+            Self::Lookups(leaves) => leaves.top(),
+            Self::Entries(_) => self.log(),
+        }
+    }
+
+    /// Makes the largest layer that is kept.
+    fn add(&self, layer: Layer<&mut [Packed]>) {
+        match self {
+            Self::Lookups(leaves) => add_leaves(leaves, layer),
+            Self::Entries(own) => {
+                let pairs = layer.into_iter().zip(own);
+                pairs.for_each(|(to, from)| to.copy_from_slice(from));
+            }
+        }
+    }
 }
 
 /// The layers of a tree.
@@ -73,14 +130,22 @@ impl<'a> Trees<'a> {
     ///
     /// # Panics
     /// If a plane has less than `2^6` rows.
-    pub fn new(trees: &[LookupTree], columns: &'a [Vec<Column>], relations: &Relations) -> Self {
+    pub fn new(
+        trees: &[LookupTree],
+        entries: Option<&Entries<'_>>,
+        columns: &'a [Vec<Column>],
+        relations: &Relations,
+    ) -> Self {
         let leaves = trees.iter().map(|tree| Leaves::new(tree, columns, relations));
-        let built = arenas(trees).into_iter().map(|size| Built {
+        let entries = entries.map(|own| Source::of_tables(own, columns, relations));
+        let leaves: Vec<Source<'_>> = leaves.map(Source::Lookups).chain(entries).collect();
+        let sizes = arenas(&leaves.iter().map(|own| [own.log(), own.top()]).collect::<Vec<_>>());
+        let built = sizes.into_iter().map(|size| Built {
             arena: Packed::zeros(size),
             small: Vec::new(),
         });
         Self {
-            leaves: leaves.collect(),
+            leaves,
             first: 0,
             built: built.collect(),
         }
@@ -89,7 +154,7 @@ impl<'a> Trees<'a> {
 
 impl Built {
     /// Builds the tree of some leaves; returns numerator and denominator of its root.
-    fn root(&mut self, leaves: &Leaves<'_>) -> [K; 2] {
+    fn root(&mut self, leaves: &Source<'_>) -> [K; 2] {
         let top = leaves.top();
         let mut rest = &mut self.arena[..arena_size(top)];
         let mut below: Option<Layer<&[Packed]>> = None;
@@ -98,7 +163,7 @@ impl Built {
             let [numerators, denominators] = halves(own);
             match below {
                 Some(below) => add(below, [&mut *numerators, &mut *denominators]),
-                None => add_leaves(leaves, [&mut *numerators, &mut *denominators]),
+                None => leaves.add([&mut *numerators, &mut *denominators]),
             }
             below = Some([numerators, denominators]);
             rest = next;
@@ -119,7 +184,7 @@ impl Built {
     }
 
     /// The rounds of a layer of this tree.
-    fn layer<'a>(&'a mut self, leaves: &'a Leaves<'a>, point: &'a [K], lambda: K) -> Box<dyn Rounds + 'a> {
+    fn layer<'a>(&'a mut self, leaves: &'a Source<'a>, point: &'a [K], lambda: K) -> Box<dyn Rounds + 'a> {
         let (arena, k) = (&mut self.arena, point.len() as u32);
         if let Some([n, d]) = self.small.get_mut(point.len() + 1) {
             return single([n, d].map(std::mem::take), point, lambda);
@@ -130,6 +195,9 @@ impl Built {
             let ([n0, n1], [d0, d1]) = (halves(n), halves(d));
             return Box::new(Tables::packed(Fractions::new(lambda), point, 0, [n0, d0, n1, d1]));
         }
+        let Source::Lookups(leaves) = leaves else {
+            unreachable!("all layers of the tables are kept");
+        };
         match leaves.log - k {
             1 => Box::new(Late::new(leaves, Shifted::new(lambda), point, arena)),
             2 => Box::new(Late::new(leaves, Fractions::new(lambda), point, arena)),

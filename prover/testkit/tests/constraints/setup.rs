@@ -344,6 +344,7 @@ impl Case {
             accumulators: matmuls.proof.claim,
             operands: matmuls.operands.clone(),
             denominators: Vec::new(),
+            counts: None,
             boundaries: [None; 2],
         };
         let mut claims = public.trace_claims();

@@ -9,6 +9,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
 use tessera_circuits::model::MatrixId;
+use tessera_circuits::shape::Part;
 use tessera_circuits::trees::LookupTree;
 use tessera_kernels::table::Table as Pages;
 use tessera_model::forward::{Acc, Linear};
@@ -16,7 +17,9 @@ use tessera_model::passes::{Traffic, WeightPass};
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
 use tessera_prover::column::Column;
-use tessera_prover::device::{Bands, ColumnId, Columns, Device, DeviceError, Layers, Products, Rounds, Table, Weights};
+use tessera_prover::device::{
+    Bands, ColumnId, Columns, Device, DeviceError, Entries, Layers, Products, Rounds, Table, Weights,
+};
 use tessera_prover::opening::{Codeword, Committed, OpeningProverError, Twiddles};
 use tessera_prover::vectors::Vectors;
 use tessera_verifier::opening::parts::LeafOpening;
@@ -130,9 +133,19 @@ impl Columns for On<'_, dyn Columns + '_> {
         self.own.bind_trailing(columns, point)
     }
 
-    fn layers<'a>(&'a self, trees: &[LookupTree], relations: &Relations) -> Result<Box<dyn Layers + 'a>, DeviceError> {
+    fn add(&mut self, part: Part, cells: Vec<Column>) -> Result<(), DeviceError> {
         self.device.call()?;
-        Ok(self.device.on(self.own.layers(trees, relations)?))
+        self.own.add(part, cells)
+    }
+
+    fn layers<'a>(
+        &'a self,
+        trees: &[LookupTree],
+        entries: Option<&Entries<'_>>,
+        relations: &Relations,
+    ) -> Result<Box<dyn Layers + 'a>, DeviceError> {
+        self.device.call()?;
+        Ok(self.device.on(self.own.layers(trees, entries, relations)?))
     }
 
     fn commit<'a>(

@@ -10,7 +10,7 @@ use tessera_circuits::shape::Product;
 use tessera_circuits::trees::{groups, Forest};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_prover::grind;
-use tessera_testkit::{place_of, reworked};
+use tessera_testkit::{place_of, reworked, OfStark};
 use tessera_verifier::gkr::{self, GroupProof, LayerProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
@@ -21,6 +21,7 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::stark;
 use tessera_verifier::sumcheck::{self, SumcheckProof};
+use tessera_verifier::tables::{draw_relations, draw_weight};
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{absorb_statistics, linear_variables, open_transcript};
 
@@ -39,13 +40,12 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
     let mut transcript = open_transcript(key, &proof.model, &activations, statement, &chunk, &ends, None);
     transcript.send(ACTIVATIONS, &own.activations);
-    stark::absorb_tables(&key.tables_root, &own.stark, &mut transcript).expect("the tables of the key");
     absorb_statistics(&own.statistics, &mut transcript);
     let forest = Forest::of(&shape);
-    stark::draw_weight(&forest, &mut transcript);
-    stark::absorb_counts(&own.stark, &mut transcript).expect("counts");
+    draw_weight(&forest, &mut transcript);
+    stark::absorb(&key.tables_root, &own.of_stark().stark, &mut transcript).expect("the tables of the key");
     own.lookup_work = grind::send(LOOKUP_WORK, &mut transcript);
-    stark::draw_relations(&mut transcript, &key.config.relations());
+    draw_relations(&mut transcript, &key.config.relations());
     let logs = forest.logs();
     let groups = groups(&logs).into_iter();
     own.lookups = groups.map(|group| faked_group(&logs[group], &mut transcript)).collect();

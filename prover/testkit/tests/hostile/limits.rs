@@ -15,7 +15,7 @@ use tessera_circuits::model::{
 };
 use tessera_circuits::statistics::Clip;
 use tessera_recipe::{read_key, Recipe, Setting};
-use tessera_testkit::{processor_time, SplitMix};
+use tessera_testkit::{processor_time, OfStark, SplitMix};
 use tessera_verifier::codec::{encode_part, CodecError, FileKind};
 use tessera_verifier::gkr::{GroupProof, LayerProof};
 use tessera_verifier::key::{KeyError, ModelKey};
@@ -244,25 +244,27 @@ const PADS: [Pad; 29] = [
     ("final message", |p| {
         fill(&mut parts_of_mut(&mut messages(p).opening).final_message, 16)
     }),
-    ("commitments", |p| fill(&mut messages(p).stark.0.commitments.0, 32)),
+    ("commitments", |p| {
+        fill(&mut messages(p).of_stark_mut().stark.0.commitments.0, 32)
+    }),
     ("columns without samples", |p| {
-        messages(p).stark.0.sampled_values.0[1] = vec![Vec::new(); SIZE / 8]
+        messages(p).of_stark_mut().stark.0.sampled_values.0[1] = vec![Vec::new(); SIZE / 8]
     }),
     ("answers", |p| {
-        messages(p).stark.0.queried_values.0[1][0] = vec![BaseField::from(1); SIZE / 4];
+        messages(p).of_stark_mut().stark.0.queried_values.0[1][0] = vec![BaseField::from(1); SIZE / 4];
     }),
     ("hashes", |p| {
-        messages(p).stark.0.decommitments.0[1].hash_witness = vec![Blake2sHash([1; 32]); SIZE / 32];
+        messages(p).of_stark_mut().stark.0.decommitments.0[1].hash_witness = vec![Blake2sHash([1; 32]); SIZE / 32];
     }),
     ("FRI layers", |p| {
-        let layers = &mut messages(p).stark.0.fri_proof.inner_layers;
+        let layers = &mut messages(p).of_stark_mut().stark.0.fri_proof.inner_layers;
         let mut layer = layers[0].clone();
         (layer.fri_witness, layer.decommitment.hash_witness) = (Vec::new(), Vec::new());
         layers.resize(SIZE / 48, layer);
     }),
     ("last FRI layer", |p| {
         let last = vec![SecureField::from(1); SIZE.next_power_of_two() / 32];
-        messages(p).stark.0.fri_proof.last_layer_poly = LinePoly::new(last);
+        messages(p).of_stark_mut().stark.0.fri_proof.last_layer_poly = LinePoly::new(last);
     }),
 ];
 

@@ -22,6 +22,7 @@ use tessera_prover::vectors::Vectors;
 use tessera_prover::{prove_chunk_with, ProverModel};
 use tessera_support::progress::Silent;
 use tessera_testkit::column_of;
+use tessera_testkit::OfStark;
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::labels::TREES;
 use tessera_verifier::proof::ChunkProof;
@@ -35,7 +36,7 @@ use crate::{assert_constraints_violated, assert_rejected, Scene};
 type K = SecureField;
 
 /// Limits with which a shape has so many balance groups, of several trees each.
-fn limits(shape: &Shape, groups: usize) -> LeafLimits {
+pub fn limits(shape: &Shape, groups: usize) -> LeafLimits {
     let most = shape.fractions() as u64 + 1;
     let all = (10..20).flat_map(|log_tree| {
         (1..=24).map(move |part| LeafLimits {
@@ -51,7 +52,7 @@ fn limits(shape: &Shape, groups: usize) -> LeafLimits {
 }
 
 /// The first tree of each balance group, with these limits.
-fn firsts(scene: &Scene, limits: LeafLimits) -> Vec<usize> {
+pub fn firsts(scene: &Scene, limits: LeafLimits) -> Vec<usize> {
     let forest = Forest::of(&scene.shape().with_leaf_limits(limits));
     forest.balances().into_iter().map(|balance| balance.start).collect()
 }
@@ -71,7 +72,7 @@ fn with_claim<T>(scene: &Scene, own: impl FnOnce(&ChunkStatement<'_>, &ProverMod
 }
 
 /// The honest prover's proof.
-fn honest(scene: &Scene, limits: LeafLimits, device: &dyn Device) -> ChunkProof {
+pub fn honest(scene: &Scene, limits: LeafLimits, device: &dyn Device) -> ChunkProof {
     with_claim(scene, |claim, prover| {
         let prover = ProverModel { device, ..*prover };
         let proved = prove_chunk_with(&prover, claim, Boundaries::default(), limits, &Silent);
@@ -79,11 +80,11 @@ fn honest(scene: &Scene, limits: LeafLimits, device: &dyn Device) -> ChunkProof 
     })
 }
 
-fn verify(scene: &Scene, limits: LeafLimits, proof: &ChunkProof) -> Result<(), VerifyError> {
+pub fn verify(scene: &Scene, limits: LeafLimits, proof: &ChunkProof) -> Result<(), VerifyError> {
     with_claim(scene, |claim, _| verify_chunk_with(claim, limits, proof))
 }
 
-fn bytes(proof: &ChunkProof) -> Vec<u8> {
+pub fn bytes(proof: &ChunkProof) -> Vec<u8> {
     proof.to_bytes().expect("a proof")
 }
 
@@ -105,7 +106,7 @@ fn proofs_with_balance_groups_are_accepted() {
             bytes(&proof) == bytes(&scene.forge(&hooks).chunks[0]),
             "{groups} groups"
         );
-        let counts = proof.stark.sampled_values[1].len();
+        let counts = proof.of_stark().stark.sampled_values[1].len();
         assert_eq!(counts, if groups == 1 { 5 } else { 20 });
     }
 }

@@ -1,20 +1,15 @@
-//! A cheating prover: the phases of `prove/src/lib.rs` with hooks at every message. Its last step is stwo's prover without
+//! A cheating prover: the phases of `prove/src/lib.rs` with hooks at every message. If a STARK proves the tables, its last step is stwo's prover without
 //! stwo's own check of the result, so that a forgery is a complete proof whatever constraints it violates.
 
 mod hooks;
 mod opening;
+mod tables;
 
 use num_traits::{One, Zero};
-use stwo::core::channel::Channel;
-use stwo::core::circle::CirclePoint;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use stwo::core::proof::StarkProof;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
-use stwo::prover::backend::simd::SimdBackend;
-use stwo::prover::{ComponentProver, ComponentProvers};
-use tessera_circuits::air::tables::LookupTables;
-use tessera_circuits::air::{base, tables, Relations};
+use tessera_circuits::air::{base, Relations};
 use tessera_circuits::boundary::BoundaryUnits;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends, PublicBoundary};
 use tessera_circuits::claims::{batch, Batch, Heard, LinearClaim, Operands, PLACES};
@@ -30,25 +25,22 @@ use tessera_model::tiles::{TileRange, TileSource};
 use tessera_prover::activations::Activations;
 use tessera_prover::boundary::Boundaries;
 use tessera_prover::column::{elements, of_elements};
-use tessera_prover::device::{self, Device};
+use tessera_prover::device::{self, Device, Entries};
 use tessera_prover::gkr;
 use tessera_prover::matmul::{self, PrecomputedMatmuls};
-use tessera_prover::stark::{self, commit, entry_sums, twiddles, ProverChannel};
+use tessera_prover::stark::{self, twiddles};
 use tessera_prover::trace::{tops, Columns, Source};
 use tessera_prover::vectors::Vectors;
 use tessera_prover::{claims, grind, ProverModel};
 use tessera_verifier::gkr::sums;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{
-    ACTIVATIONS, CLAIMED_SUM, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK,
-};
+use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK};
 use tessera_verifier::message::Exchange;
 use tessera_verifier::opening::{CommitmentName, CommitmentParams, OpenedColumns};
-use tessera_verifier::policy::stark_config;
 use tessera_verifier::proof::{ChunkProof, MatmulProof};
-use tessera_verifier::stark::{component, draw_relations, draw_weight, Stark};
-use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
+use tessera_verifier::suite::{Digest, Suite};
 use tessera_verifier::sumcheck::{instance_scale, open_batch, round_value, rounds_of, SumcheckProof};
+use tessera_verifier::tables::{draw_relations, draw_weight};
 use tessera_verifier::transcript::{Transcript, Work};
 use tessera_verifier::verify::{
     absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
@@ -57,6 +49,7 @@ use tessera_verifier::verify::{
 
 pub use self::hooks::{BrokenClaims, Fit, Hooks, Interaction, Rounds, HONEST};
 use self::opening::{open, told, BandClaim, Claim};
+use self::tables::{add_counts, Side};
 
 type K = SecureField;
 type Scheme<'a> = stark::Scheme<'a, Blake2sMerkleHasher>;
@@ -276,77 +269,6 @@ fn prove_matmuls(
     })
 }
 
-/// Commits to tables.
-fn commit_tables<'a>(
-    key: &ModelKey,
-    hooks: &Hooks<'_>,
-    twiddles: &'a stwo::prover::poly::twiddles::TwiddleTree<SimdBackend>,
-    transcript: &mut Transcript,
-) -> (LookupTables, Scheme<'a>) {
-    let honest = LookupTables::new(&key.params, &key.config);
-    let mut tables = honest.clone();
-    (hooks.tables)(&mut tables.columns);
-    let config = hooks.pcs.unwrap_or(stark_config());
-    let mut scheme = Scheme::new(config, twiddles);
-    let shown = if hooks.hide_tables { &honest } else { &tables };
-    commit(&mut scheme, &shown.columns, transcript.channel());
-    if hooks.hide_tables {
-        let mut other = Scheme::new(config, twiddles);
-        commit(&mut other, &tables.columns, &mut SuiteChannel::default());
-        scheme.trees[0] = other.trees.remove(0);
-    }
-    (tables, scheme)
-}
-
-/// How often the lookups of columns use the tables.
-fn counts(hooks: &Hooks<'_>, shape: &Shape, columns: &[Columns], weight: Option<K>) -> Columns {
-    let (mut trees, relations) = (lookup_trees(shape), shape.config.relations());
-    (hooks.counted)(&mut trees);
-    stark::multiplicities(&*held(columns), &relations, (&trees, &Forest::of(shape)), weight).expect("counts")
-}
-
-/// `Counted::prove` and stwo's `prove_ex` without the check that the proof is one.
-fn aggregate(
-    mut scheme: Scheme<'_>,
-    state: &Interaction<'_>,
-    key: &ModelKey,
-    hooks: &Hooks<'_>,
-    transcript: &mut Transcript,
-) -> (K, Stark) {
-    let relations = state.relations;
-    let (mut interaction, mut sum) = entry_sums(relations, state.counts, state.tables);
-    (hooks.interaction)(state, &mut interaction, &mut sum);
-    transcript.send(CLAIMED_SUM, &sum);
-    commit(&mut scheme, &interaction, transcript.channel());
-    let component = component(relations, state.weighted, sum);
-    let own = ComponentProvers {
-        components: vec![&component as &dyn ComponentProver<SimdBackend>],
-        n_preprocessed_columns: component.ids().len(),
-    };
-    let coefficient = transcript.channel().draw_secure_felt();
-    let blowup = scheme.config.fri_config.log_blowup_factor;
-    let composition = own.compute_composition_polynomial(coefficient, &scheme.trace(), scheme.twiddles, blowup);
-    let (mut left, right) = composition.split_at_mid();
-    for (polynomial, constant) in left.0.iter_mut().zip(hooks.composition.to_m31_array()) {
-        let coefficients = polynomial.coeffs.as_mut_slice();
-        coefficients[0] += constant;
-    }
-    ProverChannel::with(transcript.channel(), |channel| {
-        let mut tree = scheme.tree_builder();
-        tree.extend_polys(left.into_coordinate_polys());
-        tree.extend_polys(right.into_coordinate_polys());
-        tree.commit(channel);
-        let oods = CirclePoint::get_random_point(channel);
-        let mut points = own.components().mask_points(oods, tables::LOG_ROWS, false);
-        points.push(vec![vec![oods]; 8]);
-        let mut proof = StarkProof(scheme.prove_values(points, channel).proof);
-        if hooks.hide_tables {
-            proof.0.commitments[0].0 = key.tables_root;
-        }
-        (sum, proof)
-    })
-}
-
 /// What is proved of a chunk, as the prover has it.
 struct Proved<'a> {
     shape: Shape,
@@ -371,7 +293,9 @@ impl<'a> Proved<'a> {
             None => (*claim.chunk, claim.ends),
         };
         let limbs = hooks.limbs.unwrap_or_else(|| key.params.limb_set(&key.config));
-        let shape = Shape::with_limbs(&key.config, limbs, &chunk, statement.lengths()).with_leaf_limits(hooks.limits);
+        let shape = Shape::with_limbs(&key.config, limbs, &chunk, statement.lengths())
+            .with_tables(key.table_argument())
+            .with_leaf_limits(hooks.limits);
         let (config, params) = hooks
             .source
             .map_or((&key.config, &key.params), |m| (&m.config, &m.params));
@@ -390,6 +314,7 @@ impl<'a> Proved<'a> {
         let (mut columns, clips): (Vec<Columns>, Vec<Vec<Clip>>) = columns.unzip();
         let mut statistics = Statistics { clips: clips.concat() };
         (hooks.columns)(&shape, &mut columns);
+        add_counts(hooks, &shape, &mut columns);
         (hooks.statistics)(&mut statistics);
         Self {
             params: chunk.params(&key.params),
@@ -448,11 +373,12 @@ fn prove_lookups(
     hooks: &Hooks<'_>,
     shape: &Shape,
     mut columns: Vec<Columns>,
-    trees: &[LookupTree],
+    (trees, entries): (&[LookupTree], Option<&Entries<'_>>),
     relations: &Relations,
     transcript: &mut Transcript,
 ) -> gkr::Proved {
     (hooks.looked_up)(shape, &mut columns);
+    let trees = (trees, entries);
     let mut lookups = gkr::prove(trees, &*held(&columns), relations, transcript).expect("no degenerate challenge");
     (hooks.lookups)(&mut lookups.proofs);
     lookups
@@ -461,25 +387,29 @@ fn prove_lookups(
 /// The linear claims, as the verifier makes them, with whole sums as their values.
 fn linear_claims(
     public: &Public<'_>,
-    trees: &[LookupTree],
+    (trees, entries): (&[LookupTree], Option<&Entries<'_>>),
     relations: &Relations,
     lookups: &gkr::Proved,
     matmuls: &PrecomputedMatmuls,
     boundaries: [K; 2],
 ) -> Vec<LinearClaim> {
+    let (leaves, last) = lookups.claims.split_at(trees.len());
     let heard = Heard {
         accumulators: matmuls.proof.claim,
         operands: Operands::of(public.shape, &matmuls.proof.operands),
-        denominators: lookups.claims.iter().map(|leaf| leaf.denominator).collect(),
+        denominators: leaves.iter().map(|leaf| leaf.denominator).collect(),
+        counts: last.first().map(|leaf| leaf.numerator),
         boundaries: boundaries.map(Some),
     };
     let mut claims = public.trace_claims();
     claims.extend(public.operand_claims(&matmuls.point));
     let powers = public.powers();
-    for (number, (tree, leaf)) in trees.iter().zip(&lookups.claims).enumerate() {
+    for (number, (tree, leaf)) in trees.iter().zip(leaves).enumerate() {
         let own = tree.claim(&powers, relations, number, leaf);
         claims.push(own.expect("numerators that are one"));
     }
+    let entries = entries.zip(last.first());
+    claims.extend(entries.map(|(own, leaf)| own.tree.claim(own.weight, &leaf.point)));
     claims.into_iter().map(|claim| claim.settled(&heard)).collect()
 }
 
@@ -515,8 +445,6 @@ pub fn forge(
     let mut root = activations.root();
     let first = transcript.clone();
     transcript.send(ACTIVATIONS, &root);
-    let twiddles = twiddles();
-    let (tables, mut scheme) = commit_tables(key, hooks, &twiddles, &mut transcript);
     let second = transcript.clone();
     absorb_statistics(&statistics, &mut transcript);
     let forest = Forest::of(&shape);
@@ -524,9 +452,8 @@ pub fn forge(
     weight
         .iter_mut()
         .for_each(|weight| (hooks.weight)(weight, [&first, &second]));
-    let mut counts = counts(hooks, &shape, &columns, weight);
-    (hooks.multiplicities)(&mut counts);
-    commit(&mut scheme, &counts, transcript.channel());
+    let twiddles = twiddles();
+    let side = Side::absorb(key, hooks, (&shape, &columns), weight, &twiddles, &mut transcript);
     (hooks.shown)(&mut statistics);
 
     // The verifier asks for work over what it is shown, whatever the challenges are drawn from.
@@ -540,21 +467,17 @@ pub fn forge(
         None,
     );
     heard.send(ACTIVATIONS, &root);
-    let [tables_root, counts_root] = [0, 1].map(|tree| scheme.trees[tree].commitment.root().0);
-    heard.root(if hooks.hide_tables {
-        &key.tables_root
-    } else {
-        &tables_root
-    });
     absorb_statistics(&statistics, &mut heard);
     draw_weight(&forest, &mut heard);
-    heard.root(&counts_root);
+    side.shown(key, hooks, &mut heard);
     let lookup_work = grind::send(LOOKUP_WORK, &mut heard);
     let _ = transcript.work(LOOKUP_WORK, lookup_work);
     let mut relations = draw_relations(&mut transcript, &shape.config.relations());
     (hooks.relations)(&mut relations);
     let trees = lookup_trees(&shape);
-    let lookups = prove_lookups(hooks, &shape, columns.clone(), &trees, &relations, &mut transcript);
+    let entries = side.entries();
+    let all = (&trees[..], entries.as_ref());
+    let lookups = prove_lookups(hooks, &shape, columns.clone(), all, &relations, &mut transcript);
 
     let points_work = grind::send(POINTS_WORK, &mut transcript);
     let points = Points::new(&shape, transcript.challenges(POINTS, Points::count(&shape)));
@@ -575,16 +498,7 @@ pub fn forge(
     let families = weight_families(&shape, &mut transcript);
     let said = said.and(matmuls.proof.operands.last().copied());
 
-    let claims = || {
-        linear_claims(
-            &public,
-            &trees,
-            &relations,
-            &lookups,
-            &matmuls,
-            said.unwrap_or_default(),
-        )
-    };
+    let claims = || linear_claims(&public, all, &relations, &lookups, &matmuls, said.unwrap_or_default());
     (hooks.broken_claims)(&|| broken(claims(), &columns));
     let (wanted, summed) = batches(hooks, &claims, transcript.challenge(CLAIMS));
     let (linear, linear_work, point, value) = prove_linear(hooks, &summed, &shape, &columns, &mut transcript);
@@ -627,14 +541,9 @@ pub fn forge(
         &mut transcript,
     );
 
-    let state = Interaction {
-        relations: &relations,
-        counts: &counts,
-        weighted: forest.is_weighted(),
-        tables: &tables,
-        lookups: forest.balance(&sums(&lookups.proofs), weight),
-    };
-    let (claimed_sum, stark) = aggregate(scheme, &state, key, hooks, &mut transcript);
+    let lookups_sum = forest.balance(&sums(&lookups.proofs), weight);
+    let last = (&relations, forest.is_weighted(), lookups_sum);
+    let tables = side.close(last, key, hooks, &mut transcript);
     ChunkProof {
         layers: chunk.layers().len() as u32,
         statistics,
@@ -646,7 +555,6 @@ pub fn forge(
         linear,
         linear_work,
         opening,
-        claimed_sum,
-        stark,
+        tables,
     }
 }

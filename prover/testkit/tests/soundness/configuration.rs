@@ -3,7 +3,7 @@
 use stwo::core::fri::FriConfig;
 use stwo::core::pcs::PcsConfig;
 use tessera_circuits::model::{ChannelShift, LimbSet, Limbs, WeightFormat};
-use tessera_testkit::{odd_config, random_model};
+use tessera_testkit::{odd_config, random_model, OfStark};
 use tessera_verifier::policy::stark_config;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify, VerifyError};
@@ -69,7 +69,7 @@ fn weak_configurations_are_rejected() {
         let mut proof = scene.forge(&hooks);
         let key = &scene.model.key;
         assert_rejected!(verify(key, &proof), VerifyError::Stark(StarkError::Config));
-        proof.chunks[0].stark.0.config = strong;
+        proof.chunks[0].of_stark_mut().stark.0.config = strong;
         let result = verify(key, &proof);
         assert!(result.as_ref().is_err_and(hidden), "{pcs:?}: {result:?}");
     }

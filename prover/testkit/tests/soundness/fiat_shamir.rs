@@ -22,7 +22,7 @@ use tessera_circuits::ops::stream;
 use tessera_circuits::shape::Product;
 use tessera_circuits::shape::{Part, Shape};
 use tessera_prover::trace::Columns;
-use tessera_testkit::{place_of, reworked};
+use tessera_testkit::{place_of, reworked, OfStark};
 use tessera_verifier::labels::CLAIMED_SUM;
 use tessera_verifier::opening::{CommitmentName, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -193,25 +193,32 @@ fn out_of_domain(scene: &Scene, proof: &Proof) -> (K, CirclePoint<SecureField>, 
     let (key, own) = (&scene.model.key, messages(proof));
     let challenges = Challenges::of(key, proof);
     let [_, mut transcript] = challenges.transcripts.clone();
-    transcript.send(CLAIMED_SUM, &own.claimed_sum);
-    let component = component(&challenges.relations, false, own.claimed_sum);
+    transcript.send(CLAIMED_SUM, &own.of_stark().claimed_sum);
+    let component = component(&challenges.relations, false, own.of_stark().claimed_sum);
     let all = Components {
         components: vec![&component as &dyn Component],
         n_preprocessed_columns: component.ids().len(),
     };
-    transcript.root(&own.stark.commitments[INTERACTION_TRACE_IDX].0);
+    transcript.root(&own.of_stark().stark.commitments[INTERACTION_TRACE_IDX].0);
     let coefficient = transcript.channel().draw_secure_felt();
-    transcript.root(&own.stark.commitments[3].0);
+    transcript.root(&own.of_stark().stark.commitments[3].0);
     let point = CirclePoint::get_random_point(transcript.channel());
-    let wanted =
-        all.eval_composition_polynomial_at_point(point, &own.stark.sampled_values, coefficient, tables::LOG_ROWS);
+    let wanted = all.eval_composition_polynomial_at_point(
+        point,
+        &own.of_stark().stark.sampled_values,
+        coefficient,
+        tables::LOG_ROWS,
+    );
     let sent = composition(own, point, tables::LOG_ROWS);
     (coefficient, point, wanted - sent)
 }
 
 /// The value of the composition polynomial that a proof shows at the out-of-domain point.
 fn composition(own: &ChunkProof, point: CirclePoint<SecureField>, log_degree: u32) -> K {
-    let samples: Vec<K> = own.stark.sampled_values[3].iter().map(|column| column[0]).collect();
+    let samples: Vec<K> = own.of_stark().stark.sampled_values[3]
+        .iter()
+        .map(|column| column[0])
+        .collect();
     let [left, right] = [0, 4].map(|i| K::from_partial_evals(std::array::from_fn(|j| samples[i + j])));
     left + point.repeated_double(log_degree - 1).x * right
 }

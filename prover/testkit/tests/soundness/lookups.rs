@@ -52,7 +52,7 @@ pub fn solve(columns: [K; 4], value: K) -> [BaseField; 4] {
 const LIMBS: [usize; 3] = [softmax::SCORE.d_hi(), softmax::SCORE.r_lo(), softmax::SCORE.d_lo()];
 
 /// A limb out of range, which no table has, of a difference that stays the same.
-fn outside(_: &Shape, all: &mut [Columns]) {
+pub fn outside(_: &Shape, all: &mut [Columns]) {
     all[Part::SCORES.index()][softmax::SCORE.d_hi()][0] += base(1 << 16);
     all[Part::SCORES.index()][softmax::SCORE.d_lo()][0] -= base(1 << 23);
 }

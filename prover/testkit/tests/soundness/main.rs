@@ -22,6 +22,7 @@ mod readings;
 mod rerankers;
 mod semantics;
 mod sumchecks;
+mod table_tree;
 mod values;
 mod windows;
 mod wires;

@@ -16,7 +16,7 @@ use tessera_model::weights::PackedWeights;
 use tessera_model::QuantisedModel;
 use tessera_prover::stark::root_of;
 use tessera_prover::trace::Columns;
-use tessera_testkit::{column_of, edit, odd_config, random_model, reworked, TestModel};
+use tessera_testkit::{column_of, edit, odd_config, random_model, reworked, OfStark, TestModel};
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::opening::parts::{parts_of, parts_of_mut, ProofParts};
 use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
@@ -281,7 +281,7 @@ fn the_claimed_sum_is_that_of_the_tables() {
     assert_constraints_violated(scene.attempt(&fewer));
     // In the proof alone.
     let mut proof = scene.forge(&HONEST);
-    proof.chunks[0].claimed_sum += K::one();
+    proof.chunks[0].of_stark_mut().claimed_sum += K::one();
     let result = verify(&scene.model.key, &proof).map(|_| ());
     assert_rejected!(result, VerifyError::Stark(StarkError::Lookups));
 }
@@ -436,7 +436,7 @@ fn nothing_may_be_left_out() {
         VerifyError::Products { got: 0, .. }
     );
     assert_rejected!(
-        without(&|p| p.stark.0.commitments.0.clear()),
+        without(&|p| p.of_stark_mut().stark.0.commitments.0.clear()),
         VerifyError::Stark(StarkError::Length {
             what: "commitments",
             got: 0,

@@ -116,7 +116,7 @@ fn files_of_chunks_hold_their_proofs() {
         assert_eq!(read.to_bytes().expect("it is encoded again"), bytes);
         assert_eq!(read.layers, chunk.layers);
         let mut value = serde_json::to_value(chunk).expect("a chunk is a tree");
-        let last = &mut value["stark"]["fri_proof"]["last_layer_poly"];
+        let last = &mut value["tables"]["Stark"]["stark"]["fri_proof"]["last_layer_poly"];
         let coefficients = last["coeffs"].as_array().expect("coefficients").len();
         last["log_size"] = 9.into();
         let other = ChunkProof::deserialize(&value).expect("a chunk");

@@ -7,7 +7,7 @@ use stwo::core::poly::line::LinePoly;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::shape::Product;
 use tessera_circuits::statement::StatementError;
-use tessera_testkit::{place_of, reworked};
+use tessera_testkit::{place_of, reworked, OfStark};
 use tessera_verifier::gkr::{self, GkrError};
 use tessera_verifier::opening::parts::{parts_of_mut, ProofParts};
 use tessera_verifier::policy::STARK_LOG_LAST_LAYER;
@@ -54,8 +54,10 @@ fn sums_moved_between_lookups_and_tables_are_rejected() {
         let mut tampered = proof.clone();
         let chunk = &mut tampered.chunks[0];
         chunk.lookups[0].roots[0][0] += delta;
-        chunk.claimed_sum -= delta;
-        let total = |chunk: &ChunkProof| gkr::sums(&chunk.lookups).into_iter().sum::<SecureField>() + chunk.claimed_sum;
+        chunk.of_stark_mut().claimed_sum -= delta;
+        let total = |chunk: &ChunkProof| {
+            gkr::sums(&chunk.lookups).into_iter().sum::<SecureField>() + chunk.of_stark().claimed_sum
+        };
         assert_eq!(total(&proof.chunks[0]), total(chunk), "the total is right");
         let result = answer(key, &tampered);
         assert!(
@@ -90,8 +92,8 @@ fn roots_of_another_role_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
     let roots: [&dyn Fn(&mut ChunkProof); 3] = [
         &|p| p.activations = key.weights_root,
-        &|p| p.activations = p.stark.commitments[1].0,
-        &|p| p.stark.0.commitments[1].0 = p.activations,
+        &|p| p.activations = p.of_stark().stark.commitments[1].0,
+        &|p| p.of_stark_mut().stark.0.commitments[1].0 = p.activations,
     ];
     for change in roots {
         let mut tampered = proof.clone();
@@ -133,13 +135,13 @@ fn fields_of_another_honest_proof_are_rejected() {
 #[test]
 fn last_layers_of_another_degree_are_rejected() {
     let [Honest { key, proof, .. }, _] = honest();
-    let last: &[SecureField] = &proof.chunks[0].stark.fri_proof.last_layer_poly;
+    let last: &[SecureField] = &proof.chunks[0].of_stark().stark.fri_proof.last_layer_poly;
     assert_eq!(last.len(), 1 << STARK_LOG_LAST_LAYER);
     for len in [last.len() / 2, last.len() * 2] {
         let mut tampered = proof.clone();
         let mut coefficients = last.to_vec();
         coefficients.resize(len, SecureField::zero());
-        tampered.chunks[0].stark.0.fri_proof.last_layer_poly = LinePoly::new(coefficients);
+        tampered.chunks[0].of_stark_mut().stark.0.fri_proof.last_layer_poly = LinePoly::new(coefficients);
         let result = answer(key, &tampered);
         let expected = StarkError::Length {
             what: "last FRI layer",

@@ -17,6 +17,7 @@ use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::table_tree::TableArgument;
 use tessera_testkit::{odd_config, random_ids, random_model, reworked, SplitMix, TestModel};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
@@ -37,16 +38,22 @@ pub struct Honest {
 /// 3 more, so that one more or one less of either leaves all sizes as they are.
 pub fn honest() -> &'static [Honest; 2] {
     static PROOFS: OnceLock<[Honest; 2]> = OnceLock::new();
-    PROOFS.get_or_init(|| proved(Suite::Blake2s))
+    PROOFS.get_or_init(|| proved(Suite::Blake2s, TableArgument::Stark))
+}
+
+/// The same proofs of the same model, whose tables are a tree.
+pub fn gkr() -> &'static [Honest; 2] {
+    static PROOFS: OnceLock<[Honest; 2]> = OnceLock::new();
+    PROOFS.get_or_init(|| proved(Suite::Blake2s, TableArgument::Gkr))
 }
 
 /// The same proofs of the same model, set up for contracts.
 pub fn keccak() -> &'static [Honest; 2] {
     static PROOFS: OnceLock<[Honest; 2]> = OnceLock::new();
-    PROOFS.get_or_init(|| proved(Suite::Keccak))
+    PROOFS.get_or_init(|| proved(Suite::Keccak, TableArgument::Stark))
 }
 
-fn proved(suite: Suite) -> [Honest; 2] {
+fn proved(suite: Suite, tables: TableArgument) -> [Honest; 2] {
     let config = ModelConfig {
         layers: 3,
         ..odd_config()
@@ -54,7 +61,7 @@ fn proved(suite: Suite) -> [Honest; 2] {
     // The attention outputs are clipped here and there.
     let mut model = random_model(config.clone(), WeightFormat::Int16, 7);
     model.params.layers.iter_mut().for_each(|layer| layer.attention.att = 2);
-    let model = TestModel::of_suite(suite, model);
+    let model = TestModel::of_suite(suite, model).with_tables(tables);
     [3, 4].map(|seed| {
         let prompt = random_ids(&config, 4, seed);
         let proof = model.prove_chunks(&prompt, 3, &[1, 1, 1]);
@@ -100,6 +107,12 @@ fn every_change_has_its_error() {
 #[test]
 fn every_change_has_its_error_under_keccak() {
     check_every_change(keccak());
+}
+
+/// No less where the tables are a tree, and a proof has no STARK.
+#[test]
+fn every_change_has_its_error_without_a_stark() {
+    check_every_change(gkr());
 }
 
 fn check_every_change([Honest { key, proof, bytes }, _]: &[Honest; 2]) {
@@ -194,12 +207,15 @@ fn a_field_without_a_row_is_found() {
         ),
         ("chunks[0].activations", &["Change of chunks[0].activations"]),
         (
-            "chunks[2].claimed_sum",
-            &["Change of chunks[2].claimed_sum", "Modulus of chunks[2].claimed_sum"],
+            "chunks[2].tables.Stark.claimed_sum",
+            &[
+                "Change of chunks[2].tables.Stark.claimed_sum",
+                "Modulus of chunks[2].tables.Stark.claimed_sum",
+            ],
         ),
         (
-            "chunks[0].stark.commitments[1]",
-            &["Change of chunks[0].stark.commitments[1]"],
+            "chunks[0].tables.Stark.stark.commitments[1]",
+            &["Change of chunks[0].tables.Stark.stark.commitments[1]"],
         ),
     ] {
         let mut rows = manifest::rows(proof);

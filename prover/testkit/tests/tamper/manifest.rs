@@ -10,6 +10,7 @@ use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK,
 use tessera_verifier::opening::parts::{parts_of, ProofParts};
 use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
 use tessera_verifier::policy::{OPENING_GRIND_BITS, STARK_LOG_LAST_LAYER};
+use tessera_verifier::proof::TableProof;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::SumcheckError;
@@ -188,13 +189,20 @@ fn of_chunk(proof: &ChunkProof) -> Vec<Row> {
         band_claim(e) || work(e)
     }));
     rows.extend(opening(parts_of(&proof.opening)));
-    // One sum, which is in one equation with the sums of the lookups.
-    rows.push(row!(Change "claimed_sum" => VerifyError::Stark(StarkError::Lookups)));
-    rows.extend(stark());
-    rows.extend(samples());
-    rows.extend(answers());
-    rows.extend(fri(proof.stark.fri_proof.inner_layers.len()));
-    rows.extend(fields());
+    if let TableProof::Stark(tables) = &proof.tables {
+        // One sum, which is in one equation with the sums of the lookups.
+        rows.push(row!(Change "tables.Stark.claimed_sum" => VerifyError::Stark(StarkError::Lookups)));
+        rows.extend(stark());
+        rows.extend(samples());
+        rows.extend(answers());
+        rows.extend(fri(tables.stark.fri_proof.inner_layers.len()));
+    }
+    let of_tables = proof.tables.stark().is_some();
+    rows.extend(
+        fields()
+            .into_iter()
+            .filter(|row| of_tables || !row.places.0.starts_with("tables.")),
+    );
     rows
 }
 
@@ -418,31 +426,35 @@ fn stark() -> Vec<Row> {
         "fri_config.n_queries",
         "fri_config.fold_step",
     ] {
-        let places = format!("stark.config.{name}");
+        let places = format!("tables.Stark.stark.config.{name}");
         rows.push(row!(Change places => VerifyError::Stark(StarkError::Config)));
         rows.push(row!(Modulus places => VerifyError::Stark(StarkError::Config)));
     }
     rows.extend([
-        row!(Change "stark.commitments[0]" => VerifyError::Stark(StarkError::Tables)),
+        row!(Change "tables.Stark.stark.commitments[0]" => VerifyError::Stark(StarkError::Tables)),
         // The multiplicities: other challenges.
-        row!(Change "stark.commitments[1]" => VerifyError::Gkr(GkrError::Layer { .. })),
+        row!(Change "tables.Stark.stark.commitments[1]" => VerifyError::Gkr(GkrError::Layer { .. })),
         // Interaction and composition: another out-of-domain point, where the samples do not fit each other.
-        redrawn(stwo("stark.commitments[2]", Op::Change, OODS)),
-        redrawn(stwo("stark.commitments[3]", Op::Change, OODS)),
-        redrawn(stwo("stark.proof_of_work", Op::Change, WORK)),
-        redrawn(stwo("stark.proof_of_work", Op::Modulus, WORK)),
+        redrawn(stwo("tables.Stark.stark.commitments[2]", Op::Change, OODS)),
+        redrawn(stwo("tables.Stark.stark.commitments[3]", Op::Change, OODS)),
+        redrawn(stwo("tables.Stark.stark.proof_of_work", Op::Change, WORK)),
+        redrawn(stwo("tables.Stark.stark.proof_of_work", Op::Modulus, WORK)),
     ]);
-    rows.extend(lengths("stark.commitments", "stark: commitments"));
+    rows.extend(lengths("tables.Stark.stark.commitments", "stark: commitments"));
     rows
 }
 
 /// Out-of-domain samples, all of which are in one equation with the composition polynomial.
 fn samples() -> Vec<Row> {
-    let mut rows = vec![redrawn(stwo("stark.sampled_values[*][*][*]", Op::Change, OODS))];
+    let mut rows = vec![redrawn(stwo(
+        "tables.Stark.stark.sampled_values[*][*][*]",
+        Op::Change,
+        OODS,
+    ))];
     for (places, name) in [
-        ("stark.sampled_values", "sampled trees"),
-        ("stark.sampled_values[*]", "sampled columns"),
-        ("stark.sampled_values[*][*]", "samples of a column"),
+        ("tables.Stark.stark.sampled_values", "sampled trees"),
+        ("tables.Stark.stark.sampled_values[*]", "sampled columns"),
+        ("tables.Stark.stark.sampled_values[*][*]", "samples of a column"),
     ] {
         rows.extend(lengths(places, format!("stark: {name}")));
     }
@@ -451,19 +463,19 @@ fn samples() -> Vec<Row> {
 
 /// Answers to the queries, and their Merkle paths.
 fn answers() -> Vec<Row> {
-    let witness = "stark.decommitments[*].hash_witness";
+    let witness = "tables.Stark.stark.decommitments[*].hash_witness";
     let mut rows = vec![
-        stwo("stark.queried_values[*][*][*]", Op::Change, ROOT),
-        stwo("stark.decommitments[*].hash_witness[*]", Op::Change, ROOT),
+        stwo("tables.Stark.stark.queried_values[*][*][*]", Op::Change, ROOT),
+        stwo("tables.Stark.stark.decommitments[*].hash_witness[*]", Op::Change, ROOT),
         stwo(witness, Op::Truncate, "Witness is too short."),
         stwo(witness, Op::Extend, "Witness is too long."),
         stwo(witness, Op::Empty, "Witness is too short."),
     ];
     for (places, name) in [
-        ("stark.decommitments", "decommitments"),
-        ("stark.queried_values", "queried trees"),
-        ("stark.queried_values[*]", "queried columns"),
-        ("stark.queried_values[*][*]", "answers of a column"),
+        ("tables.Stark.stark.decommitments", "decommitments"),
+        ("tables.Stark.stark.queried_values", "queried trees"),
+        ("tables.Stark.stark.queried_values[*]", "queried columns"),
+        ("tables.Stark.stark.queried_values[*][*]", "answers of a column"),
     ] {
         rows.extend(lengths(places, format!("stark: {name}")));
     }
@@ -475,9 +487,9 @@ fn fri(inner_layers: usize) -> Vec<Row> {
     let mut layers = vec![("first_layer".to_owned(), "the first layer".to_owned())];
     layers.extend((0..inner_layers).map(|i| (format!("inner_layers[{i}]"), format!("inner layer {i}"))));
     for (field, name) in layers {
-        let commitment = format!("stark.fri_proof.{field}.commitment");
-        let witness = format!("stark.fri_proof.{field}.fri_witness");
-        let path = format!("stark.fri_proof.{field}.decommitment.hash_witness");
+        let commitment = format!("tables.Stark.stark.fri_proof.{field}.commitment");
+        let witness = format!("tables.Stark.stark.fri_proof.{field}.fri_witness");
+        let path = format!("tables.Stark.stark.fri_proof.{field}.decommitment.hash_witness");
         let unresolved = format!("queries do not resolve to their commitment in {name}");
         let invalid = format!("evaluations are invalid in {name}");
         rows.push(redrawn(stwo(&commitment, Op::Change, WORK)));
@@ -490,7 +502,7 @@ fn fri(inner_layers: usize) -> Vec<Row> {
     }
     for op in [Op::Truncate, Op::Extend, Op::Empty] {
         rows.push(Row::new(
-            "stark.fri_proof.inner_layers",
+            "tables.Stark.stark.fri_proof.inner_layers",
             op,
             "VerifyError::Stark(StarkError::Fri(number of layers))",
             |e| matches!(e, VerifyError::Stark(StarkError::Fri(m)) if m == "proof contains an invalid number of FRI layers"),
@@ -499,7 +511,7 @@ fn fri(inner_layers: usize) -> Vec<Row> {
     const LAST: usize = 1 << STARK_LOG_LAST_LAYER;
     const LESS: usize = LAST - 1;
     const MORE: usize = LAST + 1;
-    let last = "stark.fri_proof.last_layer_poly";
+    let last = "tables.Stark.stark.fri_proof.last_layer_poly";
     let (coefficients, size) = (format!("{last}.coeffs"), format!("{last}.log_size"));
     type E = CodecError;
     rows.extend([
@@ -523,7 +535,7 @@ fn fields() -> Vec<Row> {
         "matmuls.operands[*]",
         "matmuls.sumcheck.rounds[*]",
         "linear.rounds[*]",
-        "claimed_sum",
+        "tables.Stark.claimed_sum",
         "opening.codes[*].band_rounds[*]",
         "opening.codes[*].band_value",
         "opening.codes[*].rows.values[*]",
@@ -531,11 +543,11 @@ fn fields() -> Vec<Row> {
         "opening.fold_rounds[*]",
         "opening.final_message[*]",
         "opening.oracles[*].values[*]",
-        "stark.sampled_values[*][*][*]",
-        "stark.queried_values[*][*][*]",
-        "stark.fri_proof.first_layer.fri_witness[*]",
-        "stark.fri_proof.inner_layers[*].fri_witness[*]",
-        "stark.fri_proof.last_layer_poly.coeffs[*]",
+        "tables.Stark.stark.sampled_values[*][*][*]",
+        "tables.Stark.stark.queried_values[*][*][*]",
+        "tables.Stark.stark.fri_proof.first_layer.fri_witness[*]",
+        "tables.Stark.stark.fri_proof.inner_layers[*].fri_witness[*]",
+        "tables.Stark.stark.fri_proof.last_layer_poly.coeffs[*]",
     ]
     .into_iter()
     .map(|places| row!(Modulus places => VerifyError::Malformed(CodecError::NonCanonicalField { value: P })))

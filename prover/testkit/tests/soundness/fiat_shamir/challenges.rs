@@ -13,6 +13,7 @@ use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{lookup_trees, Forest, LeafClaim, LookupTree};
 use tessera_circuits::wiring::{suffix, Points, Public};
 use tessera_testkit::place_of;
+use tessera_testkit::OfStark;
 use tessera_verifier::gkr::{self, between, GroupProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{
@@ -22,8 +23,9 @@ use tessera_verifier::labels::{
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::{absorb_counts, absorb_tables, draw_relations};
+use tessera_verifier::stark;
 use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProof};
+use tessera_verifier::tables::draw_relations;
 use tessera_verifier::transcript::{Transcript, Work};
 use tessera_verifier::verify::{
     absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families, PROTOCOL,
@@ -77,9 +79,8 @@ impl Challenges {
         let ends = Ends::default();
         let mut t = open_transcript(key, &proof.model, &params, &proof.statement, &whole, &ends, None);
         t.send(ACTIVATIONS, &own.activations);
-        absorb_tables(&key.tables_root, &own.stark, &mut t).expect("the tables of the key");
         absorb_statistics(&own.statistics, &mut t);
-        absorb_counts(&own.stark, &mut t).expect("the verifier's configuration");
+        stark::absorb(&key.tables_root, &own.of_stark().stark, &mut t).expect("the tables of the key");
         let _ = t.work(LOOKUP_WORK, own.lookup_work);
         let relations = draw_relations(&mut t, &RELATIONS);
         let mut drawn = RELATIONS.map(|r| relations.challenges(r)[0]).to_vec();
@@ -137,7 +138,7 @@ impl Challenges {
         challenges.openings(key, proof, root, &mut drawn, &mut t);
         challenges.transcripts[1] = t.clone();
         challenges.places[1] = drawn.len();
-        t.send(CLAIMED_SUM, &own.claimed_sum);
+        t.send(CLAIMED_SUM, &own.of_stark().claimed_sum);
         drawn.push(t.challenge("whatever comes next"));
         challenges.drawn = drawn;
         challenges
@@ -200,6 +201,7 @@ impl Challenges {
             accumulators: matmuls.claim,
             operands: Operands::of(&self.shape, &matmuls.operands),
             denominators: self.leaves.iter().map(|leaf| leaf.denominator).collect(),
+            counts: None,
             boundaries: [None; 2],
         };
         let mut claims = public.trace_claims();
@@ -238,7 +240,7 @@ impl Challenges {
         // The sums of the lookups are proved as in the honest proof.
         ensure(own.lookups == original.lookups, "lookups")?;
         let lookups = Forest::of(&self.shape).balance(&gkr::sums(&own.lookups), None);
-        ensure((lookups + own.claimed_sum).is_zero(), "entries")
+        ensure((lookups + own.of_stark().claimed_sum).is_zero(), "entries")
     }
 
     /// Makes the linear sumcheck end where that of the honest proof does, by its last round alone.

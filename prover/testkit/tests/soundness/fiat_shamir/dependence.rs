@@ -3,6 +3,7 @@
 use num_traits::One;
 use tessera_circuits::statistics::Clip;
 use tessera_circuits::wiring::Points;
+use tessera_testkit::OfStark;
 use tessera_verifier::gkr::GroupProof;
 use tessera_verifier::opening::parts::parts_of_mut;
 use tessera_verifier::proof::Proof;
@@ -29,7 +30,7 @@ fn first_messages() -> [Message; 7] {
         ("activations", |p| messages_mut(p).activations[7] ^= 1, 0),
         (
             "multiplicities",
-            |p| messages_mut(p).stark.0.commitments[1].0[0] ^= 1,
+            |p| messages_mut(p).of_stark_mut().stark.0.commitments[1].0[0] ^= 1,
             0,
         ),
         (
@@ -148,7 +149,11 @@ fn every_challenge_depends_on_every_message_before_it() {
             |p| messages_mut(p).matmuls.operands[4][1] += K::one(),
             operands,
         ),
-        ("claimed sum", |p| messages_mut(p).claimed_sum += K::one(), sum),
+        (
+            "claimed sum",
+            |p| messages_mut(p).of_stark_mut().claimed_sum += K::one(),
+            sum,
+        ),
     ];
     let single = first_messages().into_iter().chain(tree_messages(first_tree));
     for (name, alter, first) in single.chain(claimed).chain(opening_messages(opening)) {

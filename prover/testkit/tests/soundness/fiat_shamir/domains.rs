@@ -34,7 +34,7 @@ impl Domain {
         Self {
             suite: Suite::Blake2s,
             protocol: PROTOCOL,
-            parameters: parameter_words(activations.words()).to_vec(),
+            parameters: parameter_words(scene.model.key.table_argument(), activations.words()),
             model: *model,
             lengths: [prompt.len(), output.len(), leading].map(|n| n as u32),
             hiding: [0; 8],
