@@ -63,10 +63,10 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 24,
-            Self::ProofInContext => 25,
-            Self::Chunk => 17,
-            Self::Key => 12,
+            Self::Proof => 26,
+            Self::ProofInContext => 27,
+            Self::Chunk => 18,
+            Self::Key => 13,
         }
     }
 

@@ -53,7 +53,7 @@ pub const FILES: [&str; 8] = [
 /// Format of the directory.
 pub const FORMAT: &str = "tessera-model";
 /// Version of the format.
-pub const VERSION: u32 = 15;
+pub const VERSION: u32 = 16;
 /// Tiles that are read and checked together.
 const CHECKED_TILES: usize = 4096;
 

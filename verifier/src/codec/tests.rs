@@ -124,11 +124,11 @@ fn encoding_round_trips() {
 #[test]
 fn header_is_fixed() {
     let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
-    assert_eq!(bytes, b"TESSPRF\0\x18\0\0\0\x04\x03\x02\x01");
+    assert_eq!(bytes, b"TESSPRF\0\x1a\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSKEY\0\x0c\0\0\0\0");
+    assert_eq!(bytes, b"TESSKEY\0\x0d\0\0\0\0");
     let bytes = encode(FileKind::Chunk, &0u8).unwrap();
-    assert_eq!(bytes, b"TESSCHK\0\x11\0\0\0\0");
+    assert_eq!(bytes, b"TESSCHK\0\x12\0\0\0\0");
 }
 
 #[test]
@@ -141,15 +141,15 @@ fn header_errors_are_named() {
     };
     assert_eq!(decode::<Message>(kind, &bytes), Err(magic));
     let mut bytes = encode(kind, &message()).unwrap();
-    bytes[MAGIC_LEN] = 26;
+    bytes[MAGIC_LEN] = 28;
     let version = CodecError::Version {
         kind,
-        got: 26,
+        got: 28,
         supported: kind.version(),
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 26, but this program reads versions 24 and 25; read it with a newer version of Tessera"
+        "proof file of version 28, but this program reads versions 26 and 27; read it with a newer version of Tessera"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands, the third no classes of rows, the fourth
@@ -158,8 +158,8 @@ fn header_errors_are_named() {
     // openings, the eleventh had wide differences everywhere, the twelfth and thirteenth joined the claims of openings by a sumcheck,
     // the fourteenth and fifteenth had no work before the folds of openings, the sixteenth and seventeenth had the logits of outputs
     // in clear, the eighteenth and nineteenth had as many rows as a power of two, the twentieth and twenty-first looked bytes up one by one,
-    // the twenty-second and twenty-third had values of attention of 16 bits.
-    for version in 1..=23 {
+    // the twenty-second and twenty-third had values of attention of 16 bits, the twenty-fourth and twenty-fifth always had a STARK.
+    for version in 1..=25 {
         bytes[MAGIC_LEN] = version;
         let old = decode::<Message>(kind, &bytes);
         assert!(
