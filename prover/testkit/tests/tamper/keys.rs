@@ -366,13 +366,12 @@ fn commitments_of_another_shape() {
 #[test]
 fn headers_of_another_kind() {
     type Change = (&'static str, &'static dyn Fn(&mut ModelKey));
-    let rows: [Change; 9] = [
+    let rows: [Change; 8] = [
         ("number of points per leaf", &|k| k.header.leaf_points = 4),
         ("number of random coefficients per column", &|k| {
             k.header.random_coefficients = 1
         }),
         ("number of public table columns", &|k| k.header.table_columns = 1),
-        ("way of proving lookup tables", &|k| k.header.tables = 1),
         ("privacy of the weights", &|k| k.header.private_weights = 1),
         ("kind of attention", &|k| k.header.attention = 1),
         ("number of kinds of layers with windows", &|k| k.header.windows = 1),
@@ -388,6 +387,11 @@ fn headers_of_another_kind() {
             "{expected}: {error}"
         );
     }
+    let error = refusal(&|key| key.header.tables = 2);
+    assert!(matches!(error, KeyError::Tables { got: 2 }), "{error}");
+    // A root that no proof under the key would be compared with.
+    let error = refusal(&|key| key.header.tables = 1);
+    assert!(matches!(error, KeyError::TablesRoot), "{error}");
 }
 
 /// What a key tells about its model decides nothing: neither the id nor a proof.

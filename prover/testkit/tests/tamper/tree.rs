@@ -119,6 +119,8 @@ impl Tree {
                     self.walk(entry, format!("{path}[{i}]"), format!("{pointer}/{i}"));
                 }
             }
+            // A variant without fields: its name is all that there is.
+            Value::String(_) => {}
             _ => {
                 let mut ops = vec![Op::Change];
                 if self.is_wide(&path, &pointer) {
