@@ -23,12 +23,11 @@ library Conversation {
     /// Bits of the proof of work before the challenges of the lookups.
     uint256 private constant LOOKUP_WORK = 12;
 
-    /// What follows from key and statement: the model id, the root of the tables, the number of layers; rate, queries, length of messages
-    /// and number of units of the activations; log2 of the leaves of every tree of lookups, the number of coordinates of the random
+    /// What follows from key and statement: the model id, the number of layers; rate, queries, length of messages
+    /// and number of units of the activations; log2 of the leaves of every tree of lookups, and then of the tree of the tables, the number of coordinates of the random
     /// point, the variables of every product (none, if it does not exist: NONE) and those of the linear claims; the number of leading rows.
     struct Shape {
         uint256 model;
-        uint256 tables;
         uint256 layers;
         uint256 blowup;
         uint256 queries;
@@ -43,12 +42,11 @@ library Conversation {
 
     uint256 internal constant NONE = 255;
 
-    /// What is left: roots of activations and multiplicities; relations; points and values of leaves; the sum of all roots; the random
+    /// What is left: the root of the activations; relations; points and values of leaves; the sum of all roots; the random
     /// point; the end point of the products with both values of each that exists, and the first of the embedding's; factors of the families and the value of the claim on the
     /// weights; the challenge, the claimed value, the end point and the value there of the linear claims.
     struct End {
         uint256 activations;
-        uint256 counts;
         uint256[10] relations;
         uint256[][] leafPoints;
         uint256[2][] leafValues;
@@ -67,7 +65,7 @@ library Conversation {
     }
 
     /// In calldata: numbers of prompt ids, output ids and clipped values, four bytes each; the context, or 0; and these (five words each clipped value);
-    /// the roots of activations and multiplicities; the nonce of the work before the lookups; then trees of lookups, the nonce before the random point, sum and rounds of the products, their
+    /// the root of the activations; the nonce of the work before the lookups; then trees of lookups, the nonce before the random point, sum and rounds of the products, their
     /// operands, value and rounds of the linear claims, and the nonce before their last challenge. Returns where it ends.
     function run(Transcript.State memory t, Shape memory shape, uint256 place)
         internal
@@ -93,7 +91,7 @@ library Conversation {
         }
     }
 
-    /// Everything up to the multiplicities. Statements that have plans have one balance group.
+    /// Everything up to the clipped values. Statements that have plans have one balance group.
     function statement(Transcript.State memory t, Shape memory shape, End memory end, uint256 place)
         private
         pure
@@ -117,24 +115,21 @@ library Conversation {
         t.root(uint256(bytes32("context")), 7, context);
         uint256 clipped = place;
         place += 20 * clips;
-        (end.activations, end.counts) = (word(place), word(place + 32));
+        end.activations = word(place);
         t.root(uint256(bytes32("activations")), 11, end.activations);
-        place += 64;
         t.words(uint256(bytes32("clipped values")), 14, clipped, 5 * clips);
-        t.mixWord(shape.tables, 32);
-        t.mixWord(end.counts, 32);
-        return place;
+        return place + 32;
     }
 
     /// Protocol, parameters and model.
     function parameters(Transcript.State memory t, Shape memory shape) private pure {
         t.label(uint256(bytes32("tessera/12/keccak")), 17, 0);
-        t.label(uint256(bytes32("parameters")), 10, 14);
-        // That a STARK proves the tables, which is 0, and of it 3, 97, 20, 3, 7; of the opening queries, 20 bits of work and the rate; at the
-        // end the work before the lookups and before other challenges, and the number of folds with work.
-        uint256 first = (3 << 192) | (97 << 160) | (20 << 128) | (3 << 96) | (7 << 64) | (shape.queries << 32) | 20;
-        uint256 second = (shape.blowup << 224) | (shape.log << 192) | (shape.units << 160) | (LOOKUP_WORK << 128);
-        t.mixWords(first, second | (Transcript.CHALLENGE_WORK << 96) | (Opening.WORKED_FOLDS << 64), 56);
+        t.label(uint256(bytes32("parameters")), 10, 9);
+        // That a tree proves the tables, which is 1; of the opening queries, 20 bits of work and the rate; at the end the work before the
+        // lookups and before other challenges, and the number of folds with work.
+        uint256 first = (1 << 224) | (shape.queries << 192) | (20 << 160) | (shape.blowup << 128) | (shape.log << 96);
+        first |= (shape.units << 64) | (LOOKUP_WORK << 32) | Transcript.CHALLENGE_WORK;
+        t.mixWords(first, Opening.WORKED_FOLDS << 224, 36);
         t.root(uint256(bytes32("model")), 5, shape.model);
     }
 

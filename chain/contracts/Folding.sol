@@ -6,7 +6,7 @@ import {Field} from "./Field.sol";
 import {Merkle} from "./Merkle.sol";
 import {Multilinear} from "./Multilinear.sol";
 
-/// @title Queries on their way through folded codewords: oracles of an opening, layers of FRI (docs/protocol.md, sections 9 and 10).
+/// @title Queries on their way through folded codewords, the oracles of an opening (docs/protocol.md, section 10).
 /// @dev A leaf of eight neighbours is folded by three challenges at once. Its values are first taken apart, f = f0 + t f1, three times:
 /// that needs only numbers of F, the inverses of the coordinates t. What is left is a sum of eight products with numbers that depend
 /// on the challenges alone.
@@ -24,13 +24,11 @@ library Folding {
     uint256 private constant PAIRS = 0x0000000000000000ffffffffffffffff0000000000000000ffffffffffffffff;
     uint256 private constant COORDINATES = 0x00000000ffffffff00000000ffffffff00000000ffffffff00000000ffffffff;
 
-    /// Neighbours on a line domain, which are a leaf; the same in two leaves of four; and neighbours on the circle domain, in two.
-    uint256 internal constant LINE = 0;
-    uint256 internal constant LINE_OF_FOURS = 1;
-    uint256 internal constant CIRCLE_OF_FOURS = 2;
+    /// One in every one of 64 bits.
+    uint256 private constant LANES = 0x0000000000000001000000000000000100000000000000010000000000000001;
 
     /// Positions, which ascend, values that a codeword must have there, and the points of the positions on the line domain of the
-    /// codeword. On the circle domain it is the point of half of the position.
+    /// codeword.
     struct Front {
         uint256[] positions;
         uint256[] values;
@@ -40,7 +38,6 @@ library Folding {
     /// A committed codeword: its root, its 2^log values, what the challenges make of its folds; in calldata, the values that do not
     /// follow from the front, and the path.
     struct Layer {
-        uint256 kind;
         uint256 root;
         uint256 log;
         uint256[] factors;
@@ -114,7 +111,7 @@ library Folding {
         uint256 count;
         for (uint256 next = 0; next < known; count++) {
             uint256 position = f.positions[next];
-            uint256 point = start(o.kind, f.points[next], position & 7);
+            uint256 point = start(f.points[next], position & 7);
             (next, digests[count]) = complete(o, f, next, Multilinear.pointer(leaves) + (count << 8));
             nodes[count] = position >> 3;
             (f.positions[count], f.points[count]) = (position >> 3, point);
@@ -135,12 +132,9 @@ library Folding {
     }
 
     /// From the point of a position to that of the first one in its leaf: less what its low bits add. These are G_1 = (-1, 0),
-    /// G_2 = (0, -1) and G_3 = (c, -c) with c = 2^15, for bits 0, 1 and 2 of the position on a line domain.
-    function start(uint256 kind, uint256 point, uint256 low) private pure returns (uint256 first) {
+    /// G_2 = (0, -1) and G_3 = (c, -c) with c = 2^15, for bits 0, 1 and 2 of the position.
+    function start(uint256 point, uint256 low) private pure returns (uint256 first) {
         assembly ("memory-safe") {
-            if eq(kind, CIRCLE_OF_FOURS) {
-                low := shr(1, low)
-            }
             let x := shr(32, point)
             let y := and(point, 0xffffffff)
             if and(low, 1) {
@@ -168,19 +162,10 @@ library Folding {
         returns (uint256, uint256 digest)
     {
         (next, o.values) = fill(f.positions, f.values, next, o.values);
-        uint256 kind = o.kind;
         bool bad;
         assembly ("memory-safe") {
             let words := mload(0x40)
-            switch kind
-            case 0 {
-                digest := keccak256(words, 128)
-            }
-            default {
-                mstore(0, keccak256(words, 64))
-                mstore(32, keccak256(add(words, 64), 64))
-                digest := keccak256(0, 64)
-            }
+            digest := keccak256(words, 128)
             for { let end := add(leaf, 256) } lt(leaf, end) { leaf := add(leaf, 64) } {
                 let both := mload(words)
                 bad := or(bad, and(or(both, add(both, ONES)), HIGH))
@@ -232,16 +217,15 @@ library Folding {
 
     /// Folds all leaves: values and points of the next codeword.
     function turn(Layer memory o, Front memory f, uint256[] memory leaves) private pure {
-        uint256 kind = o.kind;
         uint256 count = f.positions.length;
         uint256[] memory inverses = new uint256[](count);
-        for (uint256 i = 0; i < count; i++) inverses[i] = product(kind, f.points[i]);
+        for (uint256 i = 0; i < count; i++) inverses[i] = product(f.points[i]);
         Field.invertAll(inverses);
         uint256[7] memory t;
         uint256 parts = Multilinear.pointer(o.factors);
         uint256 leaf = Multilinear.pointer(leaves);
         for (uint256 i = 0; i < count; i++) {
-            f.points[i] = coordinates(kind, f.points[i], inverses[i], t);
+            f.points[i] = coordinates(f.points[i], inverses[i], t);
             apart(leaf, t);
             f.values[i] = sum(leaf, parts);
             leaf += 256;
@@ -249,24 +233,21 @@ library Folding {
     }
 
     /// What the inverses of the coordinates of a leaf are made of, with the sine s and the cosine c of twice the angle of its first
-    /// point and the cosine d of four times it: s c d on a line, s c on the circle. None is ever 0.
-    function product(uint256 kind, uint256 point) private pure returns (uint256 z) {
+    /// point and the cosine d of four times it: s c d. None is ever 0.
+    function product(uint256 point) private pure returns (uint256 z) {
         assembly ("memory-safe") {
             let x := shr(32, point)
             let s := mulmod(shl(1, x), and(point, 0xffffffff), P)
             let c := mod(add(shl(1, mul(x, x)), sub(P, 1)), P)
-            z := mulmod(s, c, P)
-            if lt(kind, CIRCLE_OF_FOURS) {
-                z := mulmod(z, mod(add(shl(1, mul(c, c)), sub(P, 1)), P), P)
-            }
+            z := mulmod(mulmod(s, c, P), mod(add(shl(1, mul(c, c)), sub(P, 1)), P), P)
         }
     }
 
     /// The inverses of the coordinates of a leaf by which it is folded, four, two and one of them, given that of the product above.
     /// Returns the point of the leaf on the next domain.
-    /// @dev On a line, with h = 2^15 and 2 h^2 = 1: x, y, h (x + y), h (y - x); then c, s; then d. On the circle: y, -y, -x, x; then
-    /// x, y; then c. And 1 / x = 2 y / s, 1 / y = 2 x / s, 1 / (x + y) = (x - y) / c.
-    function coordinates(uint256 kind, uint256 point, uint256 inverse, uint256[7] memory t)
+    /// @dev With h = 2^15 and 2 h^2 = 1: x, y, h (x + y), h (y - x); then c, s; then d. And 1 / x = 2 y / s, 1 / y = 2 x / s,
+    /// 1 / (x + y) = (x - y) / c.
+    function coordinates(uint256 point, uint256 inverse, uint256[7] memory t)
         private
         pure
         returns (uint256 next)
@@ -278,40 +259,23 @@ library Folding {
             let c := mod(add(shl(1, mul(x, x)), sub(P, 1)), P)
             let sine := mulmod(shl(1, s), c, P)
             let cosine := mod(add(shl(1, mul(c, c)), sub(P, 1)), P)
-            switch lt(kind, CIRCLE_OF_FOURS)
-            case 1 {
-                mstore(add(t, 192), mulmod(inverse, mulmod(s, c, P), P))
-                inverse := mulmod(inverse, cosine, P)
-                // That of s c is left.
-                s := mulmod(inverse, s, P)
-                c := mulmod(inverse, c, P)
-                mstore(add(t, 128), s)
-                mstore(add(t, 160), c)
-                mstore(t, mulmod(shl(1, y), c, P))
-                mstore(add(t, 32), mulmod(shl(1, x), c, P))
-                s := shl(16, s)
-                mstore(add(t, 64), mulmod(add(x, sub(P, y)), s, P))
-                mstore(add(t, 96), mulmod(sub(shl(1, P), add(x, y)), s, P))
-                // Three times doubled.
-                next := or(
-                    shl(32, mod(add(shl(1, mul(cosine, cosine)), sub(P, 1)), P)),
-                    mulmod(shl(1, sine), cosine, P)
-                )
-            }
-            default {
-                mstore(add(t, 192), mulmod(inverse, s, P))
-                c := shl(1, mulmod(inverse, c, P))
-                y := mulmod(y, c, P)
-                x := mulmod(x, c, P)
-                // y is the inverse of x now, and x that of y.
-                mstore(t, x)
-                mstore(add(t, 32), sub(P, x))
-                mstore(add(t, 64), sub(P, y))
-                mstore(add(t, 96), y)
-                mstore(add(t, 128), y)
-                mstore(add(t, 160), x)
-                next := or(shl(32, cosine), sine)
-            }
+            mstore(add(t, 192), mulmod(inverse, mulmod(s, c, P), P))
+            inverse := mulmod(inverse, cosine, P)
+            // That of s c is left.
+            s := mulmod(inverse, s, P)
+            c := mulmod(inverse, c, P)
+            mstore(add(t, 128), s)
+            mstore(add(t, 160), c)
+            mstore(t, mulmod(shl(1, y), c, P))
+            mstore(add(t, 32), mulmod(shl(1, x), c, P))
+            s := shl(16, s)
+            mstore(add(t, 64), mulmod(add(x, sub(P, y)), s, P))
+            mstore(add(t, 96), mulmod(sub(shl(1, P), add(x, y)), s, P))
+            // Three times doubled.
+            next := or(
+                shl(32, mod(add(shl(1, mul(cosine, cosine)), sub(P, 1)), P)),
+                mulmod(shl(1, sine), cosine, P)
+            )
         }
     }
 
@@ -356,70 +320,79 @@ library Folding {
         }
     }
 
-    /// The message of 2^n spread coefficients at x, bit 0 of their indices with x, bit 1 with the double: how the last message is
-    /// compared with what is folded. In rows of sixteen; a message of fewer has zeros behind it.
-    function line(uint256[] memory message, uint256 x) internal pure returns (uint256) {
-        uint256 total;
+    /// A message of spread coefficients with its variables from `left` on bound to x and its doubles. At most eight coefficients become one.
+    function bound(uint256[] memory message, uint256 left, uint256 x) private pure returns (uint256[] memory to) {
+        if (message.length <= 1 << left) return message;
+        to = new uint256[](1 << left);
         assembly ("memory-safe") {
-            // Products of x and its doubles for the four low bits, then for the others.
-            function products(to, size, y) -> next {
-                mstore(to, 1)
-                for { let half := 32 } lt(half, size) { half := shl(1, half) } {
-                    for { let i := 0 } lt(i, half) { i := add(i, 32) } {
-                        mstore(add(add(to, half), i), mulmod(mload(add(to, i)), y, P))
-                    }
-                    y := mod(add(shl(1, mul(y, y)), sub(P, 1)), P)
+            // Products of x and its doubles, with zeros behind fewer than four.
+            let weights := mload(0x40)
+            mstore(weights, 1)
+            mstore(add(weights, 64), 0)
+            mstore(add(weights, 96), 0)
+            let size := shl(5, shr(left, mload(message)))
+            for { let half := 32 } lt(half, size) { half := shl(1, half) } {
+                let own := add(weights, half)
+                for { let i := 0 } lt(i, half) { i := add(i, 32) } {
+                    mstore(add(own, i), mulmod(mload(add(weights, i)), x, P))
                 }
-                next := y
+                x := mod(add(shl(1, mul(x, x)), sub(P, 1)), P)
             }
-            let low := mload(0x40)
-            let weight := add(low, 512)
-            let size := shl(5, mload(message))
-            x := products(low, 512, x)
-            pop(products(weight, shr(4, size), x))
-            for { let from := add(message, 32) let end := add(from, size) } lt(from, end) { from := add(from, 512) } {
-                // Four products of numbers below p and 2^34 are below 2^64. 2^31 is 1.
+            let step := shl(left, 32)
+            let from := add(message, 32)
+            let end := add(weights, size)
+            for { let place := add(to, 32) let last_ := add(place, step) } lt(place, last_) { place := add(place, 32) } {
                 let own := 0
-                own := add(
-                    add(own, mul(mload(low), mload(from))),
-                    add(mul(mload(add(low, 32)), mload(add(from, 32))), add(mul(mload(add(low, 64)), mload(add(from, 64))), mul(mload(add(low, 96)), mload(add(from, 96)))))
-                )
+                let at := from
+                for { let w := weights } lt(w, end) { w := add(w, 128) } {
+                    // Four products of numbers below p and 2^34 are below 2^64. 2^31 is 1.
+                    own := add(own, mul(mload(w), mload(at)))
+                    at := add(at, step)
+                    own := add(own, mul(mload(add(w, 32)), mload(at)))
+                    at := add(at, step)
+                    own := add(own, mul(mload(add(w, 64)), mload(at)))
+                    at := add(at, step)
+                    own := add(own, mul(mload(add(w, 96)), mload(at)))
+                    at := add(at, step)
+                    own := add(and(own, LOW), and(shr(31, own), UP))
+                }
                 own := add(and(own, LOW), and(shr(31, own), UP))
-                own := add(
-                    add(own, mul(mload(add(low, 128)), mload(add(from, 128)))),
-                    add(mul(mload(add(low, 160)), mload(add(from, 160))), add(mul(mload(add(low, 192)), mload(add(from, 192))), mul(mload(add(low, 224)), mload(add(from, 224)))))
-                )
-                own := add(and(own, LOW), and(shr(31, own), UP))
-                own := add(
-                    add(own, mul(mload(add(low, 256)), mload(add(from, 256)))),
-                    add(mul(mload(add(low, 288)), mload(add(from, 288))), add(mul(mload(add(low, 320)), mload(add(from, 320))), mul(mload(add(low, 352)), mload(add(from, 352)))))
-                )
-                own := add(and(own, LOW), and(shr(31, own), UP))
-                own := add(
-                    add(own, mul(mload(add(low, 384)), mload(add(from, 384)))),
-                    add(mul(mload(add(low, 416)), mload(add(from, 416))), add(mul(mload(add(low, 448)), mload(add(from, 448))), mul(mload(add(low, 480)), mload(add(from, 480)))))
-                )
-                own := add(and(own, LOW), and(shr(31, own), UP))
-                own := add(and(own, LOW), and(shr(31, own), UP))
-                total := add(total, mul(own, mload(weight)))
-                total := add(and(total, LOW), and(shr(31, total), UP))
-                weight := add(weight, 32)
+                mstore(place, sub(own, mul(and(shr(31, add(own, LANES)), LANES), P)))
+                from := add(from, 32)
             }
         }
-        return Field.gathered(total);
     }
 
-    /// A message for the function above: its coefficients spread, at least sixteen.
+    /// The values of a message of at most 2^9 spread coefficients at the positions of a front: bit 0 of an index goes with x, bit 1 with
+    /// its double. What x is after k doublings depends on the position less its k low bits, so neighbours share what is bound first.
+    function line(Front memory f, uint256[] memory message) internal pure returns (uint256[] memory values) {
+        values = new uint256[](f.positions.length);
+        uint256[] memory high;
+        uint256[] memory low;
+        for (uint256 i = 0; i < values.length; i++) {
+            (uint256 position, uint256 x) = (f.positions[i], f.points[i] >> 32);
+            bool first = i == 0 || position >> 6 != f.positions[i - 1] >> 6;
+            if (first) high = bound(message, 6, doubled(x, 6));
+            if (first || position >> 3 != f.positions[i - 1] >> 3) low = bound(high, 3, doubled(x, 3));
+            values[i] = Field.gathered(bound(low, 0, x)[0]);
+        }
+    }
+
+    function doubled(uint256 x, uint256 times) private pure returns (uint256) {
+        for (uint256 i = 0; i < times; i++) x = Circle.doubled(x);
+        return x;
+    }
+
+    /// A message for the function above: its coefficients spread.
     function spread(uint256[] memory values) internal pure returns (uint256[] memory message) {
-        message = new uint256[](values.length < 16 ? 16 : values.length);
+        message = new uint256[](values.length);
         for (uint256 i = 0; i < values.length; i++) message[i] = Field.spread(values[i]);
     }
 
     /// Reverts unless the values of a front are those of a message, whose coefficients are spread.
     function last(Front memory f, uint256[] memory message) internal pure {
-        for (uint256 i = 0; i < f.positions.length; i++) {
-            require(line(message, f.points[i] >> 32) == f.values[i], "folding: last message");
-        }
+        uint256[] memory values = line(f, message);
+        for (uint256 i = 0; i < values.length; i++) require(values[i] == f.values[i], "folding: last message");
     }
 
     /// Points of positions of half_odds(log), in bit-reversed order: `Circle.place` of all of them.

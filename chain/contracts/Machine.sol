@@ -318,6 +318,92 @@ library Machine {
                     m := add(m, n)
                 }
             }
+            // The sums of all subsets of eight registers, for each eight of 256: that of no register first, the first register counts most.
+            function subsets(to, from) {
+                for { let last := add(from, 8192) } lt(from, last) { from := add(from, 256) } {
+                    mstore(to, 0)
+                    let half := 32
+                    for { let place := add(from, 224) } iszero(lt(place, from)) { place := sub(place, 32) } {
+                        let x := mload(place)
+                        let at := to
+                        for { let end_ := add(to, half) } lt(at, end_) {} {
+                            mstore(add(at, half), add(mload(at), x))
+                            at := add(at, 32)
+                            if gt(half, 128) {
+                                mstore(add(at, half), add(mload(at), x))
+                                mstore(add(at, add(half, 32)), add(mload(add(at, 32)), x))
+                                mstore(add(at, add(half, 64)), add(mload(add(at, 64)), x))
+                                mstore(add(at, add(half, 96)), add(mload(add(at, 96)), x))
+                                mstore(add(at, add(half, 128)), add(mload(add(at, 128)), x))
+                                mstore(add(at, add(half, 160)), add(mload(add(at, 160)), x))
+                                mstore(add(at, add(half, 192)), add(mload(add(at, 192)), x))
+                                at := add(at, 224)
+                            }
+                        }
+                        half := shl(1, half)
+                    }
+                    to := add(to, 8192)
+                }
+            }
+            // Of a plane of bits the sum of the registers whose bits are set: a subset for each byte. Lanes are below 2^39.
+            function plane(bits, from) -> s {
+                for { let i := 0 } lt(i, 32) { i := add(i, 8) } {
+                    s := add(s, mload(add(from, shl(5, byte(i, bits)))))
+                    s := add(s, mload(add(add(from, 8192), shl(5, byte(add(i, 1), bits)))))
+                    s := add(s, mload(add(add(from, 16384), shl(5, byte(add(i, 2), bits)))))
+                    s := add(s, mload(add(add(from, 24576), shl(5, byte(add(i, 3), bits)))))
+                    s := add(s, mload(add(add(from, 32768), shl(5, byte(add(i, 4), bits)))))
+                    s := add(s, mload(add(add(from, 40960), shl(5, byte(add(i, 5), bits)))))
+                    s := add(s, mload(add(add(from, 49152), shl(5, byte(add(i, 6), bits)))))
+                    s := add(s, mload(add(add(from, 57344), shl(5, byte(add(i, 7), bits)))))
+                    from := add(from, 65536)
+                }
+            }
+            // A constant of a page times a register, folded once.
+            function multiple(f, x) -> z {
+                refuse(iszero(lt(f, P)))
+                z := folded(mul(f, x))
+            }
+            // An element of lanes below 2^62.
+            function element(s) -> z {
+                z := reduced(folded(folded(s)))
+            }
+            // The planes of a row, each twice the one behind it: with 20 planes lanes are below 2^59.
+            function planes(place, tables, count) -> z {
+                refuse(gt(count, 20))
+                for { let last := add(place, shl(5, count)) } lt(place, last) { place := add(place, 32) } {
+                    z := add(shl(1, z), plane(mload(place), tables))
+                }
+                z := element(z)
+            }
+            // The values of a function by their steps, each row times its register. Behind the register that is written are the sums of
+            // subsets, and zeros when it is done.
+            function curve(code_, zero, to) -> next_ {
+                let high := add(zero, shl(5, and(shr(232, mload(code_)), 0xffff)))
+                let rows := and(shr(200, mload(code_)), 0xffff)
+                let tables := add(zero, shl(5, and(shr(216, mload(code_)), 0xffff)))
+                // What is read is written, and so no part of the sums of subsets.
+                refuse(or(gt(add(high, shl(5, rows)), to), gt(add(tables, 8192), to)))
+                subsets(add(to, 32), tables)
+                tables := add(to, 32)
+                next_ := add(code_, 7)
+                let s
+                let slopes
+                for { let last := add(high, shl(5, rows)) } lt(high, last) { high := add(high, 32) } {
+                    let head := mload(next_)
+                    s := add(s, multiple(shr(224, head), mload(high)))
+                    slopes := add(slopes, multiple(and(shr(192, head), 0xffffffff), mload(high)))
+                    let count := byte(8, head)
+                    next_ := add(next_, 9)
+                    if count {
+                        s := add(s, product(planes(next_, tables, count), mload(high)))
+                        next_ := add(next_, shl(5, count))
+                    }
+                }
+                s := add(s, product(element(slopes), element(plane(not(0), tables))))
+                mstore(to, element(s))
+                calldatacopy(tables, calldatasize(), 262144)
+            }
             function sum(place, zero, to, linear, single_, runs) -> next_ {
                 let s
                 s, next_ := summedMultiples(place, zero, linear)
@@ -453,14 +539,26 @@ library Machine {
             }
             // Doubles a table with a coordinate: each entry, from the last one on, by what it has of it and what is left.
             function doubled(to, size_, r) {
+                let r1 := and(r, M128)
+                r := shr(128, r)
                 for { let from := add(to, size_) } gt(from, to) {} {
                     from := sub(from, 32)
-                    let low := sub(shl(1, from), to)
                     let x := mload(from)
-                    let high := product(x, r)
-                    mstore(add(low, 32), high)
-                    x := add(x, sub(PS, high))
-                    mstore(low, sub(x, mul(and(shr(31, add(x, ONES)), ONES), P)))
+                    let x1 := and(x, M128)
+                    x := shr(128, x)
+                    let m := add(mul(x, r1), mul(x1, r))
+                    x1 := mul(x1, r1)
+                    x := mul(x, r)
+                    let y := sub(shr(128, x1), and(x1, M64))
+                    x1 := and(shr(64, x1), M64)
+                    let z := shl(192, mod(add(BIG, sub(add(sub(shr(128, x), and(x, M64)), shl(1, y)), x1)), P))
+                    z := or(z, shl(128, mod(add(BIG, add(and(shr(64, x), M64), add(shl(1, x1), y))), P)))
+                    z := or(z, shl(64, mod(add(BIG, sub(shr(128, m), and(m, M64))), P)))
+                    z := or(z, mod(and(shr(64, m), M64), P))
+                    x := add(mload(from), sub(PS, z))
+                    y := sub(shl(1, from), to)
+                    mstore(add(y, 32), z)
+                    mstore(y, sub(x, mul(and(shr(31, add(x, ONES)), ONES), P)))
                 }
             }
             // `eq` of a point: every coordinate doubles it.
@@ -578,6 +676,10 @@ library Machine {
                 }
                 case 12 {
                     code := sum(add(code, 7), base, next, and(shr(232, head), 0xffff), and(shr(216, head), 0xffff), and(shr(200, head), 0xffff))
+                    next := add(next, 32)
+                }
+                case 6 {
+                    code := curve(code, base, next)
                     next := add(next, 32)
                 }
                 case 14 { break }

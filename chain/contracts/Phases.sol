@@ -7,12 +7,11 @@ import {Machine} from "./Machine.sol";
 import {Opening} from "./Opening.sol";
 import {Plan} from "./Plan.sol";
 import {Stages} from "./Stages.sol";
-import {Stark} from "./Stark.sol";
 import {State} from "./State.sol";
 import {Transcript} from "./Transcript.sol";
 
-/// What is said before the opening, verified, and what it leaves to opening and STARK: the transcript; both values that are opened, and
-/// the points of a band and a unit; the roots of activations and multiplicities; `z` and `alpha` of the relations; the sum of all lookups.
+/// What is said before the opening, verified, and what it leaves to the opening: the transcript; both values that are opened, and the
+/// points of a band and a unit; the root of the activations.
 struct Said {
     Plan.Header header;
     uint256 digest;
@@ -20,13 +19,10 @@ struct Said {
     uint256[] pointOfWeights;
     uint256[] pointOfActivations;
     uint256 activations;
-    uint256 counts;
-    uint256[10] relations;
-    uint256 lookups;
 }
 
-/// What it leaves to the program: digests of prompt and output, and the context; the operand of the embedding and the value of the linear claims, which the
-/// program has to find; the words of the statement; what the program is given, but for the points that the opening leaves. Elements have
+/// What it leaves to the program: digests of prompt and output, and the context; the denominators of the tables, the operand of the embedding and the
+/// value of the linear claims, which the program has to find; the words of the statement; what the program is given, but for the points that the opening leaves. Elements have
 /// sixteen bytes.
 struct Told {
     bytes32 prompt;
@@ -90,12 +86,12 @@ contract Saying {
     }
 
     function conclude(Conversation.End memory end, Told memory told, Said memory said) private pure {
-        (said.activations, said.counts) = (end.activations, end.counts);
+        said.activations = end.activations;
         (said.values[0], said.values[1]) = (end.weights, end.value);
-        told.expected = abi.encodePacked(uint128(end.embedding), uint128(end.claimed));
-        said.relations = end.relations;
-        // Padding is 1 / 1.
-        said.lookups = Field.sub(end.lookups, said.header.padding << 96);
+        // The entries of the tables balance the lookups. Padding is 1 / 1.
+        require(end.lookups == said.header.padding << 96, "lookups: balance");
+        uint256 tables = end.leafValues[end.leafValues.length - 1][1];
+        told.expected = abi.encodePacked(uint128(tables), uint128(end.embedding), uint128(end.claimed));
         told.given = given(end);
         said.pointOfWeights = band(end, said.header);
         said.pointOfActivations = part(end.linear, end.linear.length, 12);
@@ -124,17 +120,16 @@ contract Saying {
         return uint32(bytes4(data[place:place + 4]));
     }
 
-    /// What a program is given: relations, points of leaves and denominators there, the random point, the claim on the products with
+    /// What a program is given: relations, points of leaves, denominators there of trees of lookups and the numerator of the tables, the random point, the claim on the products with
     /// its end point and operands, the challenges of families and claims, the end point of the linear claims.
     function given(Conversation.End memory end) private pure returns (bytes memory) {
-        for (uint256 i = 0; i < end.leafPoints.length; i++) {
-            require(end.leafValues[i][0] == Field.ONE, "lookups: numerators");
-        }
+        uint256 tables = end.leafPoints.length - 1;
+        for (uint256 i = 0; i < tables; i++) require(end.leafValues[i][0] == Field.ONE, "lookups: numerators");
         uint256 to = State.open();
         for (uint256 i = 0; i < 10; i++) to = State.put(to, end.relations[i], 16);
-        for (uint256 i = 0; i < end.leafPoints.length; i++) {
-            to = State.put(State.putAll(to, end.leafPoints[i], 16), end.leafValues[i][1], 16);
-        }
+        for (uint256 i = 0; i <= tables; i++) to = State.putAll(to, end.leafPoints[i], 16);
+        for (uint256 i = 0; i < tables; i++) to = State.put(to, end.leafValues[i][1], 16);
+        to = State.put(to, end.leafValues[tables][0], 16);
         to = State.put(State.putAll(to, end.points, 16), end.accumulators, 16);
         to = State.putAll(to, end.products, 16);
         to = State.putAll(to, end.operands, 16);
@@ -192,30 +187,12 @@ contract Opens {
     }
 }
 
-/// @title The conversation of the STARK, after that of the opening.
-contract Aggregates {
-    /// `data` is what `Stark.begin` takes, and no more. Returns the state of its stages.
-    function aggregate(Said calldata own, uint256 digest, bytes calldata data) external pure returns (bytes memory) {
-        Transcript.State memory t = Transcript.State(digest, 0);
-        uint256 place;
-        assembly ("memory-safe") {
-            place := data.offset
-        }
-        uint256 last = place + data.length;
-        Stark.Claim memory claim = Stark.Claim(own.header.tables, own.counts, own.relations, own.lookups);
-        Stark.Queries memory q;
-        (q, place) = Stark.begin(t, claim, place);
-        require(place == last, "STARK: length");
-        return Stark.pack(Stark.start(q));
-    }
-}
-
 /// @title Stages of the program of a plan: its segments.
 /// @notice A state has the digest of the segments that are left, what the program has to find, the words of the statement, and what the
 /// next segment is given.
 contract ProgramStages is Stages {
-    /// The digest, and the six elements to find or to compare with.
-    uint256 private constant FRONT = 32 + 96;
+    /// The digest, and the seven elements to find or to compare with.
+    uint256 private constant FRONT = 32 + 112;
 
     /// In `data`, of every segment the digest of those behind it, which is 0 behind the last one, the number of its pages in a byte, and
     /// where they are stored, twenty bytes each.
@@ -260,17 +237,18 @@ contract ProgramStages is Stages {
 
     /// What a program leaves has to be what was said.
     function compare(bytes calldata state, bytes memory left) private pure {
-        require(left.length == 64, "plan: results");
-        uint256[] memory own = new uint256[](4);
-        for (uint256 i = 0; i < 4; i++) {
+        require(left.length == 80, "plan: results");
+        uint256[] memory own = new uint256[](5);
+        for (uint256 i = 0; i < 5; i++) {
             assembly ("memory-safe") {
                 mstore(add(own, add(32, shl(5, i))), shr(128, mload(add(left, add(32, shl(4, i))))))
             }
         }
-        require(own[0] == element(state, 0), "conversation: operand of the embedding");
-        require(own[1] == element(state, 1), "conversation: value of the linear claims");
+        require(own[0] == element(state, 0), "lookups: denominators of the tables");
+        require(own[1] == element(state, 1), "conversation: operand of the embedding");
+        require(own[2] == element(state, 2), "conversation: value of the linear claims");
         for (uint256 k = 0; k < 2; k++) {
-            require(Field.mul(own[2 + k], element(state, 2 + 2 * k)) == element(state, 3 + 2 * k), "opening: end of the band sumcheck");
+            require(Field.mul(own[3 + k], element(state, 3 + 2 * k)) == element(state, 4 + 2 * k), "opening: end of the band sumcheck");
         }
     }
 

@@ -7,11 +7,10 @@ import {Conversation} from "./Conversation.sol";
 /// @notice Anybody can make a plan again from a key, by `tessera chain plan`. A fact names the digest of the plan, so that what a plan says
 /// is told of nobody else.
 library Plan {
-    /// The model's id, roots of tables and weights, and numbers, in calldata as they lie here: digests of 32 bytes and numbers of four.
-    /// Behind them are the variables of the sixteen products and log2 of the leaves of the trees, a byte each.
+    /// The model's id, the root of the weights, and numbers, in calldata as they lie here: digests of 32 bytes and numbers of four.
+    /// Behind them are the variables of the sixteen products and log2 of the leaves of the trees, that of the tables last, a byte each.
     struct Header {
         uint256 model;
-        uint256 tables;
         uint256 weights;
         uint256 layers;
         uint256 blowup;
@@ -36,7 +35,7 @@ library Plan {
         uint256 trees;
     }
 
-    uint256 private constant DIGESTS = 3;
+    uint256 private constant DIGESTS = 2;
     uint256 private constant NUMBERS = 21;
     uint256 private constant PRODUCTS = 16;
     /// Bytes of all but the trees.
@@ -70,7 +69,7 @@ library Plan {
 
     /// What a conversation follows from, but for the number of leading rows, which the statement decides.
     function shape(Header memory header, bytes calldata data) internal pure returns (Conversation.Shape memory s) {
-        (s.model, s.tables, s.layers) = (header.model, header.tables, header.layers);
+        (s.model, s.layers) = (header.model, header.layers);
         (s.blowup, s.queries, s.log, s.units) = (header.blowup, header.queries, header.log, header.units);
         (s.coordinates, s.linear) = (header.coordinates, header.linear);
         for (uint256 i = 0; i < PRODUCTS; i++) s.variables[i] = uint8(data[SIZE - PRODUCTS + i]);

@@ -2,7 +2,6 @@
 pragma solidity 0.8.37;
 
 import {Opening} from "./Opening.sol";
-import {Stark} from "./Stark.sol";
 
 /// @title A part of a proof that is verified in stages.
 /// @notice Contracts of this kind have no state: they take one in calldata, which who calls them has to know, and return the next.
@@ -30,24 +29,5 @@ contract OpeningStages is Stages {
         for (uint256 i = 0; i < count; i++) place = Opening.advance(p, place);
         require(place == start + data.length, "stages: length");
         return (p.stage == Opening.stages(p), Opening.pack(p));
-    }
-}
-
-/// @title Stages of the STARK of the tables.
-contract StarkStages is Stages {
-    function advance(bytes calldata state, uint256 count, bytes calldata data)
-        external
-        pure
-        returns (bool last, bytes memory next)
-    {
-        Stark.Progress memory p = Stark.unpack(state);
-        uint256 start;
-        assembly ("memory-safe") {
-            start := data.offset
-        }
-        uint256 place = start;
-        for (uint256 i = 0; i < count; i++) place = Stark.advance(p, place);
-        require(place == start + data.length, "stages: length");
-        return (p.stage == Stark.STAGES, Stark.pack(p));
     }
 }

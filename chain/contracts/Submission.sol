@@ -3,34 +3,33 @@ pragma solidity 0.8.37;
 
 import {Stages} from "./Stages.sol";
 
-/// @title The parts of a proof in several transactions: the program of its plan, the opening and the STARK.
+/// @title The parts of a proof in several transactions: the program of its plan and the opening.
 /// @notice Whoever begins a submission says what its parts are checked against, and the run belongs to him: only he sends the next stages
 /// of its parts, each with the state before it; the chain holds a digest of that state. Others who send the same have runs of their own, so
 /// nobody can spoil, delay or finish the run of another sender. The parts are independent of one another. `proved` is called when all stages
 /// of all are done, once a run. The contracts that verify have no owner, nothing to set, and no way to be changed.
 /// @dev What is claimed comes from the conversation: `Verifier.sol`.
 abstract contract Submission {
-    uint256 internal constant PARTS = 3;
+    uint256 internal constant PARTS = 2;
     bytes32 internal constant DONE = bytes32(uint256(1));
 
     Stages public immutable PROGRAM;
     Stages public immutable OPENING;
-    Stages public immutable STARK;
 
     /// By sender and submission: the digests of the states before what comes next, or DONE, which is the digest of none.
-    mapping(address => mapping(bytes32 => bytes32[3])) internal runs;
+    mapping(address => mapping(bytes32 => bytes32[2])) internal runs;
 
-    constructor(Stages program, Stages opening, Stages stark) {
-        (PROGRAM, OPENING, STARK) = (program, opening, stark);
+    constructor(Stages program, Stages opening) {
+        (PROGRAM, OPENING) = (program, opening);
     }
 
     /// Everything of this submission was verified, in a run of the sender.
     function proved(bytes32 id) internal virtual;
 
     /// The conversation of a submission is over, and left these states. Goes on with what `more` has of their stages.
-    function began(bytes32 id, bytes[3] memory states, bytes calldata more) internal {
+    function began(bytes32 id, bytes[2] memory states, bytes calldata more) internal {
         require(runs[msg.sender][id][0] == 0, "submission: begun already");
-        bytes32[3] memory digests;
+        bytes32[2] memory digests;
         for (uint256 i = 0; i < PARTS; i++) digests[i] = keccak256(states[i]);
         go(id, digests, states, more);
     }
@@ -42,17 +41,17 @@ abstract contract Submission {
         delete runs[msg.sender][id];
     }
 
-    /// The next stages of a submission that the sender began. In `more`, one after the other: a part, 0 for the program, 1 for the opening or 2 for the STARK,
+    /// The next stages of a submission that the sender began. In `more`, one after the other: a part, 0 for the program or 1 for the opening,
     /// and how many stages, a byte each; the length of the state in three bytes and the state, or 0 where it is that of stages before
     /// in the same transaction; the length of the stages in three bytes, and what they take.
     function advance(bytes32 id, bytes calldata more) external {
-        bytes[3] memory states;
-        bytes32[3] memory digests = runs[msg.sender][id];
+        bytes[2] memory states;
+        bytes32[2] memory digests = runs[msg.sender][id];
         require(digests[0] != 0, "submission: not begun");
         go(id, digests, states, more);
     }
 
-    function go(bytes32 id, bytes32[3] memory digests, bytes[3] memory states, bytes calldata more) private {
+    function go(bytes32 id, bytes32[2] memory digests, bytes[2] memory states, bytes calldata more) private {
         uint256 place = 0;
         while (place < more.length) {
             uint256 part = uint8(more[place]);
@@ -72,7 +71,7 @@ abstract contract Submission {
             digests[part] = last ? DONE : keccak256(states[part]);
             if (last) states[part] = "";
         }
-        bytes32[3] storage kept = runs[msg.sender][id];
+        bytes32[2] storage kept = runs[msg.sender][id];
         bool all = true;
         bool changed = false;
         for (uint256 i = 0; i < PARTS; i++) {
@@ -91,6 +90,6 @@ abstract contract Submission {
     }
 
     function stages(uint256 part) private view returns (Stages) {
-        return part == 0 ? PROGRAM : part == 1 ? OPENING : STARK;
+        return part == 0 ? PROGRAM : OPENING;
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity 0.8.37;
 
-import {Aggregates, Opens, Said, Saying, Told} from "./Phases.sol";
+import {Opens, Said, Saying, Told} from "./Phases.sol";
 import {Pages} from "./Pages.sol";
 import {Plan} from "./Plan.sol";
 import {Stages} from "./Stages.sol";
@@ -18,8 +18,8 @@ interface Facts {
 }
 
 /// @title A verifier of proofs, and the registry of what it verified.
-/// @notice A submission is begun with all that is said up to the queries. What it leaves are the states of three parts: the program of its
-/// plan, the opening and the STARK. The sender of the beginning sends the stages of each. When all are done, the fact is written: by the
+/// @notice A submission is begun with all that is said up to the queries. What it leaves are the states of two parts: the program of its
+/// plan and the opening. The sender of the beginning sends the stages of each. When all are done, the fact is written: by the
 /// model that the plan was made of, the prompt has this output. A fact names the digest of the plan. Whoever reads facts makes that plan
 /// again from a key that he trusts, once (docs/chain.md).
 contract Verifier is Submission, Facts {
@@ -39,7 +39,6 @@ contract Verifier is Submission, Facts {
 
     Saying public immutable SAYING;
     Opens public immutable OPENS;
-    Aggregates public immutable AGGREGATES;
     /// Where senders find pages of programs. What they are is compared when they are followed.
     Pages public immutable PAGES;
 
@@ -52,31 +51,29 @@ contract Verifier is Submission, Facts {
     constructor(
         Saying saying,
         Opens opens,
-        Aggregates aggregates,
         Pages pages,
         Stages program,
-        Stages opening,
-        Stages stark
-    ) Submission(program, opening, stark) {
-        (SAYING, OPENS, AGGREGATES, PAGES) = (saying, opens, aggregates, pages);
+        Stages opening
+    ) Submission(program, opening) {
+        (SAYING, OPENS, PAGES) = (saying, opens, pages);
     }
 
-    /// The first step: the header of a plan and the digest of its program; what is said before the opening, the conversation of the
-    /// opening and that of the STARK. Goes on with what `more` has of the stages, as `advance` does. Returns the submission's identifier.
-    function begin(bytes calldata header, bytes32 program, bytes[3] calldata said, bytes calldata more) external returns (bytes32 id) {
+    /// The first step: the header of a plan and the digest of its program; what is said before the opening, and the conversation of
+    /// the opening. Goes on with what `more` has of the stages, as `advance` does. Returns the submission's identifier.
+    function begin(bytes calldata header, bytes32 program, bytes[2] calldata said, bytes calldata more) external returns (bytes32 id) {
         Subject memory own;
-        bytes[3] memory states;
+        bytes[2] memory states;
         (id, own, states) = converse(header, program, said);
         subjects[msg.sender][id] = own;
         emit Begun(msg.sender, id, own.plan, own.prompt, own.output, own.context);
         began(id, states, more);
     }
 
-    /// What the first step finds, and nothing else: identifier and subject of the submission, and the states of its three parts.
-    function converse(bytes calldata header, bytes32 program, bytes[3] calldata said)
+    /// What the first step finds, and nothing else: identifier and subject of the submission, and the states of its two parts.
+    function converse(bytes calldata header, bytes32 program, bytes[2] calldata said)
         public
         view
-        returns (bytes32 id, Subject memory own, bytes[3] memory states)
+        returns (bytes32 id, Subject memory own, bytes[2] memory states)
     {
         (Told memory told, Said memory heard) = SAYING.say(header, said[0]);
         (own.plan, own.bits) = (Plan.digest(header, program), heard.header.bits);
@@ -85,14 +82,13 @@ contract Verifier is Submission, Facts {
         bytes memory points;
         bytes memory claims;
         (states[1], digest, points, claims) = OPENS.open(heard, said[1]);
-        states[2] = AGGREGATES.aggregate(heard, digest, said[2]);
         states[0] = abi.encodePacked(program, told.expected, claims, told.words, told.given, points);
-        id = keccak256(abi.encode(own, keccak256(states[0]), keccak256(states[1]), keccak256(states[2])));
+        id = keccak256(abi.encode(own, keccak256(states[0]), keccak256(states[1])));
     }
 
-    /// Where a sender's run of a submission stands: digests of the states that the next stages of program, opening and STARK take. Of parts
+    /// Where a sender's run of a submission stands: digests of the states that the next stages of program and opening take. Of parts
     /// that are done they are that of no state.
-    function standing(address sender, bytes32 id) external view returns (bytes32[3] memory) {
+    function standing(address sender, bytes32 id) external view returns (bytes32[2] memory) {
         return runs[sender][id];
     }
 

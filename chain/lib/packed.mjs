@@ -20,7 +20,7 @@ export function read(text, name) {
   } catch {
     must(false, "no JSON");
   }
-  const { plan, header, program, behind, gas, said, opening, stark } = own ?? {};
+  const { plan, header, program, behind, gas, said, opening } = own ?? {};
   must(isDigest(plan) && isBytes(header) && isList(behind, isDigest), "no plan");
   must(isList(program, (pages) => isList(pages, (page) => isBytes(page) && page.length > 0 && page.length <= 2 * PAGE)), "no program");
   must(isList(gas, Number.isSafeInteger) && gas.length === program.length && behind.length === program.length + 1, "a program of other segments");
@@ -31,9 +31,7 @@ export function read(text, name) {
   must(plan === keccak(keccak(header) + behind[0]), "header and program are not those of the plan");
   if (said === undefined) return own;
   must(isBytes(said) && said.length >= 88, "nothing that is said");
-  for (const part of [opening, stark]) {
-    must(isBytes(part?.conversation) && isList(part.stages, isBytes) && Number.isSafeInteger(part.trees), "no opening, or no STARK");
-  }
+  must(isBytes(opening?.conversation) && isList(opening.stages, isBytes) && Number.isSafeInteger(opening.trees), "no opening");
   const [prompts, outputs] = [0, 8].map((at) => parseInt(said.slice(at, at + 8), 16));
   const ids = said.slice(88, 88 + 8 * (prompts + outputs));
   must(ids.length === 8 * (prompts + outputs), "no statement");

@@ -8,8 +8,8 @@ export const GAS = 1 << 24;
 export const BYTES = (1 << 17) - 512;
 
 /** The parts of a submission, by the numbers that the contracts give to them, and by the names of their contracts. */
-export const NAMES = ["program", "opening", "STARK"];
-export const PARTS = ["PROGRAM", "OPENING", "STARK"];
+export const NAMES = ["program", "opening"];
+export const PARTS = ["PROGRAM", "OPENING"];
 
 const digest = (hex) => keccak256(`0x${hex}`).slice(2);
 const padded = (hex) => Math.ceil(hex.length / 64) * 32;
@@ -27,13 +27,10 @@ export const storing = (names, page) => names.store + word(32) + bytes(page);
 /** Calldata of the verifier's functions, without "0x". `names` has their selectors. */
 export function encoder(names) {
   const call = (name, ...args) => names[name] + args.join("");
-  /** Three lists of bytes. */
-  const three = (lists) => {
-    const starts = lists.reduce((all, own) => [...all, all[all.length - 1] + 32 + padded(own)], [96]);
-    return starts.slice(0, 3).map(word).join("") + lists.map(bytes).join("");
-  };
+  /** Two lists of bytes. */
+  const both = ([first, second]) => word(64) + word(96 + padded(first)) + bytes(first) + bytes(second);
   const said = (header, program, lists, more) => {
-    const [first, second] = [bytes(header), three(lists)];
+    const [first, second] = [bytes(header), both(lists)];
     const front = 32 * (more === undefined ? 3 : 4);
     const [at, then] = [front + first.length / 2, front + (first.length + second.length) / 2];
     const places = more === undefined ? [word(front), program, word(at)] : [word(front), program, word(at), word(then)];
@@ -67,12 +64,12 @@ export const segment = (pages, own, behind) =>
  */
 export async function steps(packed, selectors, pages, ask, stored = true) {
   const encode = encoder(selectors.Verifier);
-  const { header, program, behind, said, opening, stark } = packed;
-  const lists = [said, opening.conversation, stark.conversation];
+  const { header, program, behind, said, opening } = packed;
+  const lists = [said, opening.conversation];
   const found = await ask("Verifier", encode.converse(header, behind[0], lists));
   const id = found.slice(0, 64);
-  const states = pointedAll(found, 6, 3);
-  const data = [program.map((own, i) => segment(pages, own, behind[i + 1])), opening.stages, stark.stages];
+  const states = pointedAll(found, 6, 2);
+  const data = [program.map((own, i) => segment(pages, own, behind[i + 1])), opening.stages];
   const parts = [];
   for (const [part, name] of PARTS.entries()) {
     let state = states[part];
@@ -86,11 +83,10 @@ export async function steps(packed, selectors, pages, ask, stored = true) {
 }
 
 /** Gas of a stage, about, without its calldata: a segment is estimated where it is packed. */
-function gasOf({ gas, header, opening, stark }, part, i) {
+function gasOf({ gas, header, opening: { stages, trees } }, part, i) {
   if (part === 0) return gas?.[i] ?? 4_000_000;
-  const { stages, trees } = part === 1 ? opening : stark;
   // Behind the last one every query is compared with the last message.
-  const queries = i + 1 < stages.length ? 0 : part === 1 ? 2 * parseInt(header.slice(208, 216), 16) : 97;
+  const queries = i + 1 < stages.length ? 0 : 2 * parseInt(header.slice(144, 152), 16);
   return ((i < trees ? 17 : 46) * stages[i].length) / 2 + 60_000 + 9_500 * queries;
 }
 /** Gas of what begins a submission. */
@@ -146,19 +142,17 @@ export function next(rest, most = { bytes: BYTES, gas: GAS }) {
     const own = { ...rest, begun: begun || !first };
     for (let a = place[0]; a <= ends[0]; a++) {
       for (let b = place[1]; b <= ends[1]; b++) {
-        for (let c = place[2]; c <= ends[2]; c++) {
-          const to = [a, b, c];
-          const nothing = to.every((end, part) => end === place[part]);
-          if (nothing && (!first || begun)) continue;
-          const { size, gas } = weight(own, place, to);
-          const one = to.reduce((sum, end, part) => sum + end - place[part], 0) <= 1;
-          if (size > most.bytes) break;
-          // One stage is tried whatever it takes: what it takes is not known better.
-          if (gas > most.gas && !one) break;
-          const behind = fewest(to, false);
-          const all = { count: behind.count + 1, size: behind.size + size, to };
-          if (all.count < found.count || (all.count === found.count && all.size < found.size)) found = all;
-        }
+        const to = [a, b];
+        const nothing = to.every((end, part) => end === place[part]);
+        if (nothing && (!first || begun)) continue;
+        const { size, gas } = weight(own, place, to);
+        const one = to.reduce((sum, end, part) => sum + end - place[part], 0) <= 1;
+        if (size > most.bytes) break;
+        // One stage is tried whatever it takes: what it takes is not known better.
+        if (gas > most.gas && !one) break;
+        const behind = fewest(to, false);
+        const all = { count: behind.count + 1, size: behind.size + size, to };
+        if (all.count < found.count || (all.count === found.count && all.size < found.size)) found = all;
       }
     }
     if (!first) best.set(key, found);

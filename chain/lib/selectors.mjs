@@ -5,11 +5,9 @@ import { compile } from "./compile.mjs";
 export const PARTS = [
   ["SAYING", "contracts/Phases.sol", "Saying"],
   ["OPENS", "contracts/Phases.sol", "Opens"],
-  ["AGGREGATES", "contracts/Phases.sol", "Aggregates"],
   ["PAGES", "contracts/Pages.sol", "Pages"],
   ["PROGRAM", "contracts/Phases.sol", "ProgramStages"],
   ["OPENING", "contracts/Stages.sol", "OpeningStages"],
-  ["STARK", "contracts/Stages.sol", "StarkStages"],
 ];
 
 export function selectors() {

@@ -4,7 +4,6 @@ pragma solidity 0.8.37;
 import {Field} from "../contracts/Field.sol";
 import {Multilinear} from "../contracts/Multilinear.sol";
 import {Opening} from "../contracts/Opening.sol";
-import {Stark} from "../contracts/Stark.sol";
 import {Transcript} from "../contracts/Transcript.sol";
 
 /// @title What a part of a proof is about, as the tests give it: in calldata, in the layouts of chain/plan/examples/chain_vectors.
@@ -49,19 +48,6 @@ abstract contract Claims {
             uint256 own = Field.mul(Multilinear.extension(gammas[k], ends[k].rho), ends[k].value);
             require(own == ends[k].claim, "opening: end of the band sumcheck");
         }
-    }
-
-    function starkClaim(bytes calldata data)
-        internal
-        pure
-        returns (Transcript.State memory t, Stark.Claim memory claim, uint256 place)
-    {
-        t.digest = uint256(bytes32(data[0:32]));
-        claim.tables = uint256(bytes32(data[32:64]));
-        claim.counts = uint256(bytes32(data[64:96]));
-        for (uint256 i = 0; i < 10; i++) claim.relations[i] = element(data, 96 + 16 * i);
-        claim.lookups = element(data, 256);
-        place = endOf(data) - data.length + 272;
     }
 
     function endOf(bytes calldata data) internal pure returns (uint256 place) {

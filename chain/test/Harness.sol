@@ -206,15 +206,22 @@ contract Harness {
         out = abi.encodePacked(uint128(Field.gathered(first)), uint128(Field.gathered(second)));
     }
 
-    /// A message: log2 of its length, coefficients, a coordinate.
+    /// A message at positions of a domain of 2^14: log2 of its length, coefficients, the positions.
     function line(bytes calldata data) external view returns (bytes memory out, uint256 used) {
         uint256 log = uint8(data[0]);
         uint256[] memory message = Folding.spread(elements(data, 1, 1 << log));
-        uint256 x = uint32(bytes4(data[1 + (16 << log):5 + (16 << log)]));
+        uint256 from = 1 + (16 << log);
+        Folding.Front memory f;
+        f.positions = new uint256[]((data.length - from) / 4);
+        for (uint256 i = 0; i < f.positions.length; i++) {
+            f.positions[i] = uint32(bytes4(data[from + 4 * i:from + 4 * i + 4]));
+            require(f.positions[i] >> 14 == 0 && (i == 0 || f.positions[i - 1] < f.positions[i]), "positions");
+        }
+        f.points = Folding.places(f.positions, 14);
         used = gasleft();
-        uint256 value = Folding.line(message, x);
+        uint256[] memory values = Folding.line(f, message);
         used -= gasleft();
-        out = abi.encodePacked(uint128(value));
+        for (uint256 i = 0; i < values.length; i++) out = abi.encodePacked(out, uint128(values[i]));
     }
 
     /// An oracle: root, log2 of its size, three challenges, numbers of positions, of values sent and of nodes; positions, their values,

@@ -4,7 +4,6 @@ pragma solidity 0.8.37;
 import {Conversation} from "../contracts/Conversation.sol";
 import {Opening} from "../contracts/Opening.sol";
 import {Plan} from "../contracts/Plan.sol";
-import {Stark} from "../contracts/Stark.sol";
 import {Claims} from "./Claims.sol";
 import {Transcript} from "../contracts/Transcript.sol";
 
@@ -52,28 +51,6 @@ contract Whole is Claims {
         out = abi.encodePacked(digest);
     }
 
-    /// The STARK: digest, roots of tables and multiplicities, relations, sum of the lookups, then the conversation and the queries.
-    function stark(bytes calldata data) external view returns (bytes memory out, uint256 used) {
-        (Transcript.State memory t, Stark.Claim memory claim, uint256 place) = starkClaim(data);
-        used = gasleft();
-        Stark.Queries memory q;
-        (q, place) = Stark.begin(t, claim, place);
-        Stark.Progress memory p = Stark.start(q);
-        while (p.stage < Stark.STAGES) place = Stark.advance(p, place);
-        used -= gasleft();
-        require(place == endOf(data), "length");
-        out = abi.encodePacked(t.digest);
-    }
-
-    /// The same without the queries.
-    function starkConversation(bytes calldata data) external view returns (bytes memory out, uint256 used) {
-        (Transcript.State memory t, Stark.Claim memory claim, uint256 place) = starkClaim(data);
-        used = gasleft();
-        Stark.begin(t, claim, place);
-        used -= gasleft();
-        out = abi.encodePacked(t.digest);
-    }
-
     /// All that is said before the opening: what follows from key and statement, then the messages. Returns what it ends in.
     function beforeOpening(bytes calldata data) external view returns (bytes memory out, uint256 used) {
         (Conversation.Shape memory shape, uint256 place) = shapeOf(data);
@@ -100,14 +77,13 @@ contract Whole is Claims {
 
     function shapeOf(bytes calldata data) private pure returns (Conversation.Shape memory shape, uint256) {
         shape.model = uint256(bytes32(data[0:32]));
-        shape.tables = uint256(bytes32(data[32:64]));
-        shape.layers = uint8(data[64]);
-        shape.blowup = uint8(data[65]);
-        shape.queries = uint16(bytes2(data[66:68]));
-        shape.log = uint8(data[68]);
-        shape.units = uint32(bytes4(data[69:73]));
-        shape.trees = new uint256[](uint8(data[73]));
-        uint256 pos = 74;
+        shape.layers = uint8(data[32]);
+        shape.blowup = uint8(data[33]);
+        shape.queries = uint16(bytes2(data[34:36]));
+        shape.log = uint8(data[36]);
+        shape.units = uint32(bytes4(data[37:41]));
+        shape.trees = new uint256[](uint8(data[41]));
+        uint256 pos = 42;
         for (uint256 i = 0; i < shape.trees.length; i++) shape.trees[i] = uint8(data[pos++]);
         shape.coordinates = uint16(bytes2(data[pos:pos + 2]));
         for (uint256 f = 0; f < 16; f++) shape.variables[f] = uint8(data[pos + 2 + f]);

@@ -139,7 +139,7 @@ try {
   // The pages of the program first, which is a submission of its own: so the rest is one of the proof alone.
   const pages = packed.program.flat().length;
   await expect("pages that are stored, and said to be missing", about("eth_getCode", (code) => (code.length > 2 && code.startsWith("0x00") ? "0x" : code)), { code: 2, mined: 1, says: /a page was stored, and that it was not: it lies/ });
-  const { said, opening, stark, ...program } = packed;
+  const { said, opening, ...program } = packed;
   const registered = join(folder, "program.calls");
   writeFileSync(registered, JSON.stringify(program));
   await expect("an honest node, for the program", honest, { whole: [registered, ...SEND.slice(1), ...PLENTY], code: 0, mined: pages, says: /is stored/ });

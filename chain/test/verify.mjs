@@ -24,7 +24,7 @@ const plan = named(cut ? "cut plan" : "plan");
 const packed = { ...named("packed"), plan: plan.id, header: plan.header, program: plan.program, gas: plan.gas, behind: plan.behind };
 const { said, header } = packed;
 if (said !== named("said").data) throw new Error("what is said is packed in another way");
-const [rows, bits] = [parseInt(header.slice(192 + 8 * 7, 200 + 8 * 7), 16), parseInt(header.slice(192 + 8 * 19, 200 + 8 * 19), 16)];
+const [rows, bits] = [parseInt(header.slice(128 + 8 * 7, 136 + 8 * 7), 16), parseInt(header.slice(128 + 8 * 19, 136 + 8 * 19), 16)];
 
 const names = selectors();
 const parts = CONTRACTS.map(([, path, name]) => compile(path, name));
@@ -98,10 +98,10 @@ try {
 
   const own = await steps(packed, names, addresses.PAGES, ask);
   const { id, encode } = own;
-  const lists = [said, packed.opening.conversation, packed.stark.conversation];
+  const lists = [said, packed.opening.conversation];
   const begin = (changes = {}) => {
-    const { head = header, digest: first = packed.behind[0], three = lists, more = "" } = changes;
-    return encode.begin(head, first, three, more);
+    const { head = header, digest: first = packed.behind[0], both = lists, more = "" } = changes;
+    return encode.begin(head, first, both, more);
   };
   const fact = async (...key) => number(await call(encode.verified(...key)), 1);
   const standing = () => call(encode.standing(from, id));
@@ -121,7 +121,7 @@ try {
   /** What is said or of which plan has to be refused at once, or makes another submission, whose program finds it. */
   let later = 0;
   async function refuseSaid(about, changes) {
-    const { head = header, three = lists } = changes;
+    const { head = header, both = lists } = changes;
     let found;
     try {
       found = await call(begin(changes));
@@ -130,40 +130,40 @@ try {
       return;
     }
     if (found.slice(0, 64) === id) throw new Error(`${about}: the same submission`);
-    const answer = await call(encode.converse(head, packed.behind[0], three));
-    let [state] = pointedAll(answer, 6, 3);
+    const answer = await call(encode.converse(head, packed.behind[0], both));
+    let [state] = pointedAll(answer, 6, 2);
     for (const [i, { data }] of own.parts[0].entries()) {
       const input = stagesOf(names.PROGRAM, state, 1, data);
       if (i + 1 < own.parts[0].length) state = pointed(await call(input, addresses.PROGRAM), 1);
-      else await refuse(about, input, /band sumcheck|linear claims|embedding/, addresses.PROGRAM);
+      else await refuse(about, input, /band sumcheck|linear claims|embedding|denominators/, addresses.PROGRAM);
     }
     later++;
   }
 
   // What is said.
-  for (const [i, name] of ["what is said", "conversation of the opening", "conversation of the STARK"].entries()) {
+  for (const [i, name] of ["what is said", "conversation of the opening"].entries()) {
     const other = (hex) => lists.map((list, k) => (k === i ? hex : list));
-    for (const at of places(lists[i], 24)) await refuseSaid(`${name}, byte ${at} changed`, { three: other(flipped(lists[i], at, at % 8)) });
-    for (const back of [4, 40, 200, 400]) await refuseSaid(`${name}, ${back} bytes before its end changed`, { three: other(flipped(lists[i], lists[i].length / 2 - back)) });
-    await refuse(`bytes behind ${name}`, begin({ three: other(`${lists[i]}00`) }), /length/);
-    await refuse(`${name}, a word less`, begin({ three: other(lists[i].slice(0, -64)) }), /./);
+    for (const at of places(lists[i], 24)) await refuseSaid(`${name}, byte ${at} changed`, { both: other(flipped(lists[i], at, at % 8)) });
+    for (const back of [4, 40, 200, 400]) await refuseSaid(`${name}, ${back} bytes before its end changed`, { both: other(flipped(lists[i], lists[i].length / 2 - back)) });
+    await refuse(`bytes behind ${name}`, begin({ both: other(`${lists[i]}00`) }), /length/);
+    await refuse(`${name}, a word less`, begin({ both: other(lists[i].slice(0, -64)) }), /./);
   }
-  await refuse("another context", begin({ three: [flipped(said, 43), lists[1], lists[2]] }), /./);
-  await refuse("a context taken away", begin({ three: [said.slice(0, 24) + word(0) + ids + said.slice(88 + ids.length), lists[1], lists[2]] }), /./);
+  await refuse("another context", begin({ both: [flipped(said, 43), lists[1]] }), /./);
+  await refuse("a context taken away", begin({ both: [said.slice(0, 24) + word(0) + ids + said.slice(88 + ids.length), lists[1]] }), /./);
   for (let at = 44; at < 44 + 4 * (prompts + outputs); at += 4) {
-    await refuse(`id ${(at - 44) / 4} changed`, begin({ three: [flipped(said, at + 3), lists[1], lists[2]] }), /./);
+    await refuse(`id ${(at - 44) / 4} changed`, begin({ both: [flipped(said, at + 3), lists[1]] }), /./);
   }
   // Of roots and numbers that say what is proved and how; others make a plan of another model.
-  for (const at of [0, 40, 70, 99, 103, 107, 111, 115, 119, 123, 127, 131, 151, 155, 159, 163, 167, 171]) {
+  for (const at of [0, 38, 67, 71, 75, 79, 83, 87, 91, 95, 99, 119, 123, 127, 131, 135, 139]) {
     await refuseSaid(`header, byte ${at} changed`, { head: flipped(header, at) });
   }
   // More leading rows, if there are as many: their number is absorbed.
-  if (rows >= 8) await refuseSaid("more leading rows", { head: flipped(header, 143, 2) });
-  for (const changes of [{ head: flipped(header, 175) }, { digest: word(7) }]) {
+  if (rows >= 8) await refuseSaid("more leading rows", { head: flipped(header, 111, 2) });
+  for (const changes of [{ head: flipped(header, 143) }, { digest: word(7) }]) {
     if ((await call(begin(changes))).slice(0, 64) === id) throw new Error("another plan is the same submission");
   }
   await refuse("bytes behind the header", begin({ head: `${header}00` }), /length/);
-  await refuse("a clipped value", begin({ three: [flipped(said, 11), lists[1], lists[2]] }), /clipped values/);
+  await refuse("a clipped value", begin({ both: [flipped(said, 11), lists[1]] }), /clipped values/);
 
   /** A stage, or where it has rows it and all up to the paths of both trees, which say whether the rows are the right ones. */
   const together = (part, at) => {
@@ -172,11 +172,11 @@ try {
     return { state: stages[0].state, data: stages.map(({ data }) => data).join(""), count: stages.length };
   };
   // The points that are opened, where bands have one tile, two or four: coordinates of what the program is given.
-  const num = (at) => parseInt(header.slice(192 + 8 * at, 200 + 8 * at), 16);
-  const logs = header.slice(192 + 8 * 21).match(/../g).map((own) => parseInt(own, 16));
+  const num = (at) => parseInt(header.slice(128 + 8 * at, 136 + 8 * at), 16);
+  const logs = header.slice(128 + 8 * 21).match(/../g).map((own) => parseInt(own, 16));
   const [variables, trees] = [logs.slice(0, 16).filter((own) => own !== 255), logs.slice(16)];
-  for (const log of [0, 1, 2]) {
-    const banded = `${header.slice(0, 192 + 8 * 17)}${word(log).slice(56)}${header.slice(200 + 8 * 17)}`;
+  for (const log of [0, 1]) {
+    const banded = `${header.slice(0, 128 + 8 * 17)}${word(log).slice(56)}${header.slice(136 + 8 * 17)}`;
     const answer = await call(names.SAYING.say + word(64) + word(96 + Math.ceil(banded.length / 64) * 32) + bytes(banded) + bytes(said), addresses.SAYING);
     const [told, heard] = [0, 1].map((i) => answer.slice(2 * number(answer, i)));
     const given = pointed(told, 5).match(/.{32}/g);
@@ -188,32 +188,32 @@ try {
     const behind = points + num(5) - 3 - Math.ceil(Math.log2(num(8)));
     const products = points + num(5) + 1 + Math.max(...variables);
     const expected = [given.slice(behind - 6 - log, behind - 6), given.slice(products - 6, products), given.slice(behind - 6, behind)].flat();
-    if (point(27).join() !== expected.join() || point(28).join() !== given.slice(-12).join()) throw new Error(`points of bands of 2^${log} tiles`);
+    if (point(26).join() !== expected.join() || point(27).join() !== given.slice(-12).join()) throw new Error(`points of bands of 2^${log} tiles`);
   }
 
   // Stages before the beginning, and what is no transaction.
-  const first = [0, 1, 2].map((part) => together(part, 0));
+  const first = [0, 1].map((part) => together(part, 0));
   const stage = (part, { state, data, count = 1 }, whom = id) => encode.advance(whom, piece(part, count, state, data));
-  for (const part of [0, 1, 2]) await refuse(`${NAMES[part]} before the beginning`, stage(part, first[part]), /not begun/);
+  for (const part of [0, 1]) await refuse(`${NAMES[part]} before the beginning`, stage(part, first[part]), /not begun/);
   await refuse("a beginning with a stage that is changed", begin({ more: piece(1, first[1].count, "", flipped(first[1].data, 5000)) }), /./);
-  await refuse("a beginning with a stage of another part", begin({ more: piece(2, 1, "", own.parts[1][0].data) }), /./);
-  await refuse("a beginning with a part that there is not", begin({ more: piece(3, 1, "", own.parts[1][0].data) }), /part/);
+  await refuse("a beginning with a stage of another part", begin({ more: piece(0, 1, "", own.parts[1][0].data) }), /./);
+  await refuse("a beginning with a part that there is not", begin({ more: piece(2, 1, "", own.parts[1][0].data) }), /part/);
   await refuse("a beginning with bytes behind it", begin({ more: "01" }), /./);
   await refuse("a beginning with the state of another one", begin({ more: piece(1, first[1].count, flipped(first[1].state, 50), first[1].data) }), /another state/);
-  const spoiled = begin({ more: piece(1, first[1].count, "", first[1].data) + piece(2, 1, "", flipped(first[2].data, 300)) });
+  const spoiled = begin({ more: piece(1, first[1].count, "", first[1].data) + piece(0, 1, "", flipped(first[0].data, 3)) });
   if ((await receiptOf({ to, data: `0x${spoiled}`, gas })).status !== "0x0") throw new Error("a beginning with a stage that is changed: accepted");
   if (number(await standing(), 0) !== 0) throw new Error("a beginning that was refused left something");
 
-  // What the program has to find, asked for of the contract that has no state of its own: each of both operands, and of either band
+  // What the program has to find, asked for of the contract that has no state of its own: the denominators of the tables, the operand, the value, and of either band
   // sumcheck the value at its end and the last claim. And the program with another statement.
   const { state: end, data: segment } = own.parts[0].at(-1);
-  const reasons = [/embedding/, /linear claims/, /band sumcheck/, /band sumcheck/, /band sumcheck/, /band sumcheck/];
+  const reasons = [/denominators/, /embedding/, /linear claims/, /band sumcheck/, /band sumcheck/, /band sumcheck/, /band sumcheck/];
   for (const [i, reason] of reasons.entries()) {
     await refuse(`what the program finds, ${i}`, stagesOf(names.PROGRAM, flipped(end, 32 + 16 * i + 15), 1, segment), reason, addresses.PROGRAM);
   }
   if (own.parts[0].length === 1) {
-    // Behind the digest, six elements and the numbers of words of five kinds.
-    const ids_ = 32 + 6 * 16 + 2 * 5;
+    // Behind the digest, seven elements and the numbers of words of five kinds.
+    const ids_ = 32 + 7 * 16 + 2 * 5;
     for (let row = 0; row < prompts; row++) {
       await refuse(`token ${row} of the statement`, stagesOf(names.PROGRAM, flipped(end, ids_ + 4 * row + 3), 1, segment), /embedding/, addresses.PROGRAM);
     }
@@ -233,7 +233,7 @@ try {
     await refuse(`${about}, of another submission`, stage(part, { state, data, count }, word(7)), /not begun/);
     await refuse(`${about}, none of it`, stage(part, { state, data, count: 0 }), /part/);
     await refuse(`${about}, as one more`, stage(part, { state, data, count: count + 1 }), /./);
-    await refuse(`${about}, of another part`, stage((part + 1) % 3, { state, data, count }), /another state/);
+    await refuse(`${about}, of another part`, stage(1 - part, { state, data, count }), /another state/);
     for (const [k, another] of stages.entries()) {
       if (k !== at && count === 1) await refuse(`${about}, another one`, stage(part, { state, data: another.data }), /./);
       if (k !== at) await refuse(`${about}, another one with its state`, stage(part, another), /another state/);
@@ -261,7 +261,7 @@ try {
     const transaction = await largest(rest, { bytes: BYTES - 512, gas: GAS }, (data) => call(data).then(() => 0n));
     const { data, about } = transaction;
     if (count > 0) {
-      for (const part of [0, 1, 2]) if (rest.from[part] < own.parts[part].length) await spoil(part, rest.from[part]);
+      for (const part of [0, 1]) if (rest.from[part] < own.parts[part].length) await spoil(part, rest.from[part]);
     }
     if ((await fact(...key)) !== 0) throw new Error("a fact before everything was verified");
     await send(about, data);
@@ -269,7 +269,7 @@ try {
     rest = left(own, await standing());
     if (rest.from.join() !== transaction.after.from.join()) throw new Error("the chain is not where it should be");
   }
-  for (const part of [0, 1, 2]) {
+  for (const part of [0, 1]) {
     const last = own.parts[part].at(-1);
     await refuse(`${NAMES[part]}, behind the last stage`, stage(part, last), /another state/);
   }

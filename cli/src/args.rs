@@ -209,9 +209,9 @@ impl From<HashArg> for Suite {
 /// Names of the ways to prove lookup tables.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum TablesArg {
-    /// by a STARK, which contracts of Ethereum can verify
+    /// by a STARK, in which stwo aggregates what is looked up: only with Blake2s
     Stark,
-    /// by one more tree of the sums of lookups: half as long a proof of a small model, and only with Blake2s
+    /// by one more tree of the sums of lookups: half as long a proof of a small model
     Gkr,
 }
 
@@ -246,7 +246,7 @@ pub struct SetupArgs {
     #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
     pub hash: Option<HashArg>,
     /// How all proofs of the model prove the tables of its lookups. A model set up in another way is another model, of another id
-    /// [default: stark]
+    /// [default: stark, and with --hash keccak gkr]
     #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
     pub tables: Option<TablesArg>,
     /// Whether to keep the codeword of the weights on disk: their encoded form, which makes proofs faster

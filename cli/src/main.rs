@@ -8,6 +8,7 @@
 mod args;
 mod bars;
 mod commands;
+mod price;
 mod printer;
 mod version;
 mod watch;

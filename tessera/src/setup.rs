@@ -18,7 +18,6 @@ use tessera_circuits::table_tree::TableArgument;
 use tessera_recipe::{Fidelity, Recipe};
 use tessera_verifier::key::{KeyHeader, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
-use tessera_verifier::suite::Suite;
 
 pub use self::against::{recompute, Agreement};
 pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
@@ -84,9 +83,7 @@ pub fn setup(
     options: &SetupOptions,
     progress: &dyn Progress,
 ) -> Result<SetupReport, SetupError> {
-    if options.suite == Suite::Keccak && options.tables != TableArgument::Stark {
-        return Err(SetupError::Tables);
-    }
+    let tables = options.table_argument()?;
     let mut clock = Clock::default();
     progress.phase("read checkpoint", None);
     files::check_free(out)?;
@@ -98,7 +95,7 @@ pub fn setup(
     let tokens = texts.calibration.ids.iter().map(Vec::len).sum();
     let subject = Subject {
         suite: options.suite,
-        tables: options.tables,
+        tables,
         tokenizer: texts.files.tokenizer.as_ref().map_or(0, Vec::len),
         ..Subject::of_config(opened.config(), options.quantise.strategy.format(), true)
     };
@@ -129,6 +126,7 @@ pub fn setup(
         opened: &opened,
         texts,
         options,
+        tables,
         plans: Plans {
             setup: plan,
             comparison,
@@ -160,6 +158,7 @@ struct SetUp<'a> {
     opened: &'a Checkpoint,
     texts: Texts,
     options: &'a SetupOptions,
+    tables: TableArgument,
     plans: Plans,
 }
 
@@ -260,9 +259,9 @@ impl SetUp<'_> {
         let (source, private) = (self.texts.calibration.source, self.options.private_recipe);
         let recipe = recipe::recipe(settings, source, files, &verdict.fidelity, private);
         let key = ModelKey {
-            tables_root: tables_root(self.options.suite, self.options.tables, &params, &config),
+            tables_root: tables_root(self.tables, &params, &config),
             recipe: recipe.to_bytes()?,
-            header: KeyHeader::of(self.options.suite, &config).with_tables(self.options.tables),
+            header: KeyHeader::of(self.options.suite, &config).with_tables(self.tables),
             config,
             params,
             weights: commitment,

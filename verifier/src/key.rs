@@ -61,11 +61,12 @@ impl KeyHeader {
         boundary_units: 0,
     };
 
-    /// The header of the keys of an architecture under a suite.
+    /// The header of the keys of an architecture under a suite, with the tables proved as set-up has it.
     pub const fn of(hash_suite: Suite, config: &ModelConfig) -> Self {
         Self {
             hash_suite,
             windows: config.windows().is_some() as u32,
+            tables: hash_suite.default_tables().number(),
             ..Self::CURRENT
         }
     }
@@ -96,7 +97,7 @@ impl KeyHeader {
     /// How the lookup tables are proved; `None` of a number that this verifier does not know under the suite.
     fn table_argument(&self) -> Option<TableArgument> {
         let own = TableArgument::of_number(self.tables);
-        own.filter(|own| *own == TableArgument::Stark || self.hash_suite == Suite::Blake2s)
+        own.filter(|own| self.hash_suite.allows(*own))
     }
 
     /// Errors unless every field beside the suite has a value that this verifier is written for, for models of this architecture.
@@ -198,7 +199,7 @@ pub enum KeyError {
         got: u32,
         supported: u32,
     },
-    #[error("model key: the way of proving lookup tables is {got}, but this program knows only 0 (a STARK) and, under Blake2s, 1 (GKR)")]
+    #[error("model key: the way of proving lookup tables is {got}, but this program knows only 1 (GKR) and, under Blake2s, 0 (a STARK)")]
     Tables { got: u32 },
     #[error("model key: it has a root of lookup tables, which a key whose tables are proved by GKR does not have")]
     TablesRoot,

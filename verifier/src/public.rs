@@ -34,6 +34,8 @@ pub struct Inputs<K = SecureField> {
 /// What is calculated: what a verifier compares, and what the opening is about.
 #[derive(Clone, Debug)]
 pub struct Outputs<K = SecureField> {
+    /// The denominators where the tree of the tables ends, if they have one.
+    pub entries: Option<K>,
     /// The operand of the embedding.
     pub embedding: K,
     /// The value of the linear claims.

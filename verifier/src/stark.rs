@@ -14,7 +14,6 @@ use stwo::core::pcs::{CommitmentSchemeVerifier, TreeVec};
 use stwo::core::proof::StarkProof;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
-use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
 use stwo_constraint_framework::{FrameworkComponent, TraceLocationAllocator, INTERACTION_TRACE_IDX};
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::tables::{TableEntries, LOG_ROWS};
@@ -24,7 +23,7 @@ use thiserror::Error;
 use crate::labels::CLAIMED_SUM;
 use crate::message::{Bound, NotCanonical, Unread};
 use crate::policy::{stark_config, STARK_LOG_LAST_LAYER};
-use crate::suite::{with_hasher, KeccakLeaf, Suite, SuiteChannel, Trees};
+use crate::suite::{SuiteChannel, Trees};
 use crate::transcript::Transcript;
 
 pub use self::tables::check_tables;
@@ -147,22 +146,9 @@ pub fn verify(
     if claimed_sum + claim.lookups != SecureField::zero() {
         return Err(StarkError::Lookups);
     }
-    let component = component(claim.relations, claim.weighted, claimed_sum);
-    let proof = proof.clone();
-    match transcript.suite() {
-        Suite::Blake2s => verify_with::<Blake2sMerkleHasher>(&component, proof, transcript),
-        Suite::Keccak => verify_with::<KeccakLeaf>(&component, proof, transcript),
-    }
-}
-
-/// Verifies the aggregator, of whose trees `H` hashes leaves and nodes.
-fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
-    component: &FrameworkComponent<TableEntries>,
-    proof: Stark,
-    transcript: &mut Transcript,
-) -> Result<CirclePoint<SecureField>, StarkError> {
-    let [tables, counts, interaction, _] = roots(&proof)?;
-    let mut scheme = CommitmentSchemeVerifier::<Trees<H>>::new(stark_config());
+    let component = &component(claim.relations, claim.weighted, claimed_sum);
+    let [tables, counts, interaction, _] = roots(proof)?;
+    let mut scheme = CommitmentSchemeVerifier::<Trees>::new(stark_config());
     let sizes = components(component).column_log_sizes();
     let mut committed = [tables, counts, interaction].into_iter().zip(sizes.iter());
     // The first two are absorbed: this is what made the challenges of the lookups.
@@ -172,13 +158,12 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
     for (root, tree) in committed {
         scheme.commit(root, tree, transcript.channel());
     }
-    let proof = with_hasher::<_, H>(proof);
-    let point = check_structure(component, &sizes, &proof, transcript.channel().clone())?;
+    let point = check_structure(component, &sizes, proof, transcript.channel().clone())?;
 
     let channel = transcript.channel();
     // Every length was checked; this is the last line against a panic in the library.
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        stwo::core::verifier::verify(&[component as &dyn Component], channel, &mut scheme, proof)
+        stwo::core::verifier::verify(&[component as &dyn Component], channel, &mut scheme, proof.clone())
     }));
     match result {
         Ok(Ok(())) => Ok(point),
@@ -189,10 +174,10 @@ fn verify_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(
 
 /// Checks every length in the proof by replaying the conversation on a copy of the channel, as far as the query positions. Returns the
 /// out-of-domain point.
-fn check_structure<H: MerkleHasherLifted<Hash = Blake2sHash>>(
+fn check_structure(
     component: &FrameworkComponent<TableEntries>,
     sizes: &TreeVec<Vec<u32>>,
-    proof: &StarkProof<H>,
+    proof: &Stark,
     mut channel: SuiteChannel,
 ) -> Result<CirclePoint<SecureField>, StarkError> {
     let config = stark_config();
@@ -219,7 +204,7 @@ fn check_structure<H: MerkleHasherLifted<Hash = Blake2sHash>>(
         proof.fri_proof.last_layer_poly.len(),
         1 << STARK_LOG_LAST_LAYER,
     )?;
-    let mut fri = FriVerifier::<Trees<H>>::commit(
+    let mut fri = FriVerifier::<Trees>::commit(
         &mut channel,
         config.fri_config,
         proof.fri_proof.clone(),

@@ -8,10 +8,11 @@ use blake2::{Blake2s256, Digest as _};
 use serde::{Deserialize, Serialize};
 use sha3::Keccak256;
 use stwo::core::fields::m31::BaseField;
+use tessera_circuits::table_tree::TableArgument;
 use thiserror::Error;
 
 pub use self::channel::SuiteChannel;
-pub use self::stwo_trees::{with_hasher, KeccakLeaf, Trees};
+pub use self::stwo_trees::Trees;
 
 /// A digest of either suite.
 pub type Digest = [u8; 32];
@@ -68,6 +69,19 @@ impl Suite {
             Self::Blake2s => "blake2s",
             Self::Keccak => "keccak",
         }
+    }
+
+    /// How set-up has the lookup tables of a model proved unless it is asked for another way.
+    pub const fn default_tables(self) -> TableArgument {
+        match self {
+            Self::Blake2s => TableArgument::Stark,
+            Self::Keccak => TableArgument::Gkr,
+        }
+    }
+
+    /// Whether keys of the suite may have their lookup tables proved in this way. Contracts verify no STARK, so keys of Keccak-256 ask for none.
+    pub const fn allows(self, tables: TableArgument) -> bool {
+        matches!((self, tables), (Self::Blake2s, _) | (_, TableArgument::Gkr))
     }
 
     /// What follows the protocol's name at the start of a transcript.

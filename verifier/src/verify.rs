@@ -430,6 +430,7 @@ fn conversation(
     let boundaries = BoundaryClaim::of(key, &public, &heard.boundaries);
     Ok(Conversation {
         outputs: Outputs {
+            entries: entries.map(|leaf| leaf.denominator),
             embedding: matmuls.embedding,
             value,
             bands: public.band_coefficients(&products, &families, columns.bands(), columns.log_band()),

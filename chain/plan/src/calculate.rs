@@ -3,6 +3,7 @@
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
+use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::{batch, Batch, Heard, Operands};
 use tessera_circuits::mle::{eq_table, Corners};
@@ -23,11 +24,12 @@ use tessera_verifier::sumcheck::instance_factor;
 pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K> {
     let relations = (shape.config.relations().iter()).map(|_| [next(), next()]).collect();
     let trees = lookup_trees(shape);
-    let leaves = trees.iter().map(|tree| {
-        let point: Vec<K> = (0..tree.log_leaves()).map(|_| next()).collect();
-        (point, next())
-    });
-    let (leaves, denominators) = leaves.unzip();
+    let mut point_of = |log: u32| -> Vec<K> { (0..log).map(|_| next()).collect() };
+    let trees = trees.iter().map(|tree| tree.log_leaves());
+    let tables = shape.table_tree().map(|tree| tree.log_leaves());
+    let leaves: Vec<Vec<K>> = trees.chain(tables).map(&mut point_of).collect();
+    let denominators = lookup_trees(shape).iter().map(|_| next()).collect();
+    let counts = shape.table_tree().map(|_| next());
     let points = (0..Points::count(shape)).map(|_| next()).collect();
     let accumulators = next();
     let products = (0..shape.product_variables()).map(|_| next()).collect();
@@ -41,8 +43,7 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
             accumulators,
             operands,
             denominators,
-            // A STARK proves the tables ([`crate::NoPlan`]).
-            counts: None,
+            counts,
             boundaries: Default::default(),
         },
         family: next(),
@@ -55,13 +56,14 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
 pub fn in_order<K: Scalar>(inputs: &Inputs<K>) -> Vec<K> {
     let heard = &inputs.heard;
     let operands = heard.operands.values();
-    let leaves = inputs.leaves.iter().zip(&heard.denominators);
-    let leaves = leaves.flat_map(|(point, value)| point.iter().chain([value]));
+    let leaves = inputs.leaves.iter().flatten();
     let front = inputs
         .relations
         .as_flattened()
         .iter()
         .chain(leaves)
+        .chain(&heard.denominators)
+        .chain(&heard.counts)
         .chain(&inputs.points);
     let products = front
         .chain([&heard.accumulators])
@@ -108,6 +110,8 @@ pub fn opened(key: &ModelKey, shape: &Shape) -> [OpenedColumns; 2] {
 /// The results of a program: the values that a verifier compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Results<K = SecureField> {
+    /// The denominators where the tree of the tables ends.
+    pub entries: K,
     /// The operand of the embedding.
     pub embedding: K,
     /// The value of the linear claims.
@@ -120,7 +124,7 @@ impl<K: Copy> Results<K> {
     /// One after the other.
     pub fn in_order(&self) -> Vec<K> {
         let [bands, units] = self.coefficients;
-        vec![self.embedding, self.value, bands, units]
+        vec![self.entries, self.embedding, self.value, bands, units]
     }
 }
 
@@ -135,7 +139,9 @@ pub fn calculate<K: Scalar>(
 ) -> Results<K> {
     let [columns, _] = opened(key, shape);
     let (families, matrices) = (families_of(shape, inputs.family), (columns.bands(), columns.log_band()));
+    let entries = entries(key, shape, inputs);
     with_claims(key, shape, statement, inputs, |public, batch| Results {
+        entries,
         embedding: public.embed_operand(&inputs.products),
         // Inputs have a value of every product and tree.
         value: batch.total(&inputs.heard).unwrap_or_default(),
@@ -156,6 +162,28 @@ pub fn coefficients(key: &ModelKey, shape: &Shape, statement: &Statement, inputs
             unit_coefficients(shape, batch, &inputs.linear),
         ]
     })
+}
+
+/// `z` and `alpha` of a relation; relations of one value have no `alpha`.
+fn challenges<K: Scalar>(shape: &Shape, inputs: &Inputs<K>, relation: Relation) -> [K; 2] {
+    let relations = shape.config.relations();
+    let mut own = relations.iter().zip(&inputs.relations);
+    let own = own.find(|(own, _)| **own == relation);
+    let [z, alpha] = own.map_or([K::zero(); 2], |(_, own)| *own);
+    [z, if relation.values() == 1 { K::zero() } else { alpha }]
+}
+
+/// The denominators where the tree of the tables ends; zero without one.
+fn entries<K: Scalar>(key: &ModelKey, shape: &Shape, inputs: &Inputs<K>) -> K {
+    let (Some(tree), Some(point)) = (shape.table_tree(), inputs.leaves.last()) else {
+        return K::zero();
+    };
+    let tables = LookupTables::new(&key.params, &key.config);
+    let value = |column, rows: &[K]| {
+        let values = tables.column(column).unwrap_or_default();
+        K::combine(&K::eq_table(rows), |row| values.get(row).copied().unwrap_or_default())
+    };
+    tree.denominator(|relation| challenges(shape, inputs, relation), value, point)
 }
 
 /// All claims of a proof of a model in one piece without clipped values.
@@ -179,16 +207,13 @@ fn with_claims<K: Scalar, T>(
     let mut claims = public.trace_claims();
     claims.extend(public.operand_claims(&inputs.products));
     let powers: Powers<'_> = public.powers();
-    let relations = shape.config.relations();
-    let challenges = |relation: Relation| {
-        let mut own = relations.iter().zip(&inputs.relations);
-        let own = own.find(|(own, _)| **own == relation);
-        let [z, alpha] = own.map_or([K::zero(); 2], |(_, own)| *own);
-        [z, if relation.values() == 1 { K::zero() } else { alpha }]
-    };
+    let challenges = |relation: Relation| challenges(shape, inputs, relation);
     let trees = lookup_trees(shape);
     for (number, (tree, point)) in trees.iter().zip(&inputs.leaves).enumerate() {
         claims.push(tree.columns_claim(&powers, challenges, number, point));
     }
+    // Statements that have plans have one balance group, which has no weight.
+    let entries = shape.table_tree().zip(inputs.leaves.last());
+    claims.extend(entries.map(|(tree, point)| tree.claim(None, point)));
     then(&public, &batch(claims, inputs.chi))
 }

@@ -6,7 +6,7 @@ use stwo::core::fields::m31::P;
 use tessera_circuits::scalar::Source;
 
 use crate::program::TABLE_LOG;
-use crate::symbol::{Node, Place, Record, Row, Symbol, Table};
+use crate::symbol::{Curve, CurveRow, Node, Place, Record, Row, Symbol, Table, CURVE};
 
 /// Terms of one sum, at most: more would not fit what a contract adds up before it reduces.
 const TERMS: usize = 1 << 11;
@@ -48,6 +48,8 @@ pub enum Step {
     Row(Element, (Element, u32), Vec<(u32, Vec<u8>)>),
     /// Of numbers of the statement the sums of the first entries of rows.
     Below(Rows, Vec<Source>),
+    /// The extension of a function: elements of the first table that lie side by side, one for each row, and sums of the second table.
+    Curve(Element, Element, Vec<CurveRow>),
 }
 
 /// Rows of powers of two, beside elements that lie side by side.
@@ -61,6 +63,11 @@ pub struct Rows {
     pub first: u32,
     /// The powers.
     pub factors: Vec<u32>,
+}
+
+/// Bytes of a row of a function.
+fn row_bytes(row: &CurveRow) -> usize {
+    9 + row.planes.as_flattened().len()
 }
 
 /// The most bytes of the rows of an instruction: it fits a page.
@@ -92,6 +99,10 @@ impl Instruction {
                 Box::new((*from..from.saturating_add(length)).chain([*total]))
             }
             Step::Below(rows, _) => Box::new(rows.from..rows.from.saturating_add(1 << rows.log)),
+            Step::Curve(high, low, rows) => {
+                let high = *high..high.saturating_add(rows.len() as u32);
+                Box::new(high.chain(*low..low.saturating_add(CURVE as u32)))
+            }
             Step::Multiply(a, b, count) => {
                 Box::new([*a, *b].into_iter().flat_map(|own| own..own.saturating_add(*count)))
             }
@@ -204,6 +215,12 @@ impl Compiler<'_> {
                         own.into_iter().for_each(|own| self.require(own));
                     }
                 }
+                Node::Curve(Curve { high, low, .. }) => {
+                    for table in [high, low] {
+                        let own = self.made_of(table);
+                        own.into_iter().for_each(|own| self.require(own));
+                    }
+                }
                 Node::Constant(_) | Node::Input(_) | Node::Bit(..) => {}
             }
         }
@@ -217,6 +234,7 @@ impl Compiler<'_> {
             Node::Eq(a, b) => [a.as_slice(), b.as_slice()].concat(),
             Node::Row(Row { table, total, .. }) => [self.made_of(*table), vec![total.0]].concat(),
             Node::Entry(table, _) | Node::Select(table, _) | Node::Below(table, _) => self.made_of(*table),
+            Node::Curve(Curve { high, low, .. }) => [*high, *low].into_iter().flat_map(|own| self.made_of(own)).collect(),
             Node::Constant(_) | Node::Input(_) | Node::Bit(..) => Vec::new(),
         }
     }
@@ -362,6 +380,7 @@ impl Compiler<'_> {
                 let (from, total) = (self.table(table)?, self.element(total)?);
                 self.write(Step::Row(from, (total, factor), groups), 1)?
             }
+            Node::Curve(own) => self.curve(&own)?,
             Node::Below(table, _) => {
                 if !self.elements.contains_key(&symbol) {
                     self.below(table)?;
@@ -411,23 +430,41 @@ impl Compiler<'_> {
             parts.push(self.write(Step::Below(rows, sources.clone()), sources.len())?);
         }
         for (symbol, i) in symbols.into_iter().zip(0..) {
-            let own = match parts.as_slice() {
-                [one] => one + i,
-                // A number has a row in one of them: the others leave 0.
-                _ => {
-                    let multiples = parts.iter().map(|part| (part + i, 1)).collect();
-                    self.write(
-                        Step::Sum(Terms {
-                            multiples,
-                            ..Terms::default()
-                        }),
-                        1,
-                    )?
-                }
-            };
+            // A number has a row in one of them: the others leave 0.
+            let own = self.added(parts.iter().map(|part| part + i).collect())?;
             self.elements.insert(symbol, own);
         }
         Some(())
+    }
+
+    /// The sum of some elements.
+    fn added(&mut self, parts: Vec<Element>) -> Option<Element> {
+        match parts.as_slice() {
+            [one] => Some(*one),
+            _ => self.write(
+                Step::Sum(Terms {
+                    multiples: parts.into_iter().map(|part| (part, 1)).collect(),
+                    ..Terms::default()
+                }),
+                1,
+            ),
+        }
+    }
+
+    /// The extension of a function, by instructions that fit pages.
+    fn curve(&mut self, own: &Curve) -> Option<Element> {
+        let (high, low) = (self.table(own.high)?, self.table(own.low)?);
+        let (mut parts, mut rest, mut before) = (Vec::new(), own.rows.as_slice(), 0);
+        while !rest.is_empty() {
+            let lengths = rest.iter().scan(0, |length, row| {
+                *length += row_bytes(row);
+                Some(*length)
+            });
+            let (rows, others) = rest.split_at(lengths.take_while(|length| *length <= ROWS).count().max(1));
+            parts.push(self.write(Step::Curve(high + before, low, rows.to_vec()), 1)?);
+            (rest, before) = (others, before + rows.len() as u32);
+        }
+        self.added(parts)
     }
 
     /// Collects the terms of a sum, times a factor.

@@ -4,6 +4,7 @@ use tessera_circuits::scalar::Source;
 
 use crate::compile::{Element, Instruction, Rows, Step, Terms};
 use crate::program::{op, word_of};
+use crate::symbol::CurveRow;
 
 /// Gas of what a machine does. Measured with `chain/test/run.mjs`, rounded up.
 mod gas {
@@ -21,6 +22,9 @@ mod gas {
     pub const GROUP: u64 = 220;
     pub const ROW_ENTRY: u64 = 35;
     pub const EXPONENT: u64 = 46;
+    pub const CURVE: u64 = 260_000;
+    pub const CURVE_ROW: u64 = 900;
+    pub const PLANE: u64 = 1_300;
 }
 
 /// An instruction that the next one may be a part of.
@@ -187,6 +191,7 @@ impl Encoder {
             Step::Sum(terms) => self.sum(terms, place)?,
             Step::Row(from, (total, factor), groups) => self.row(place(*from)?, (place(*total)?, *factor), groups)?,
             Step::Below(rows, sources) => self.below(place(rows.from)?, rows, sources)?,
+            Step::Curve(high, low, rows) => self.curve([place(*high)?, place(*low)?], rows)?,
             Step::Multiply(a, b, count) => {
                 let (a, b) = (place(*a)?, place(*b)?);
                 (0..*count).for_each(|i| self.multiply(a + i, b + i));
@@ -350,6 +355,20 @@ impl Encoder {
             self.code.push(least as u8);
             self.code
                 .extend(exponents.as_chunks().0.iter().map(|[high, low]| high << 4 | low));
+        }
+        Some(())
+    }
+
+    fn curve(&mut self, lists: [u32; 2], rows: &[CurveRow]) -> Option<()> {
+        self.begin(op::CURVE);
+        lists.into_iter().for_each(|first| self.number(first));
+        self.number(u16::try_from(rows.len()).ok()?.into());
+        self.gas += gas::CURVE;
+        for row in rows {
+            self.code.extend([row.last, row.slope].map(u32::to_be_bytes).as_flattened());
+            self.code.push(u8::try_from(row.planes.len()).ok()?);
+            self.code.extend(row.planes.as_flattened());
+            self.gas += gas::CURVE_ROW + gas::PLANE * row.planes.len() as u64;
         }
         Some(())
     }

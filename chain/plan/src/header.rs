@@ -5,6 +5,7 @@ use std::ops::RangeInclusive;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::claims::PLACES;
 use tessera_circuits::statement::Lengths;
+use tessera_circuits::table_tree::TableTree;
 use tessera_circuits::trees::{lookup_trees, padding};
 use tessera_circuits::wiring::Points;
 use tessera_verifier::codec::CodecError;
@@ -31,7 +32,7 @@ impl Segment {
 }
 
 impl Plan {
-    /// The model's id, the roots of tables and weights, numbers of four bytes, big-endian, then the variables of the products and log2
+    /// The model's id, the root of the weights, numbers of four bytes, big-endian, then the variables of the products and log2
     /// of the leaves of the trees, a byte each: what `Plan.sol` reads. `key` is the one that the plan was made of.
     pub fn header(&self, key: &ModelKey) -> Result<Vec<u8>, CodecError> {
         let (shape, config) = (&self.shape, &key.config);
@@ -40,6 +41,9 @@ impl Plan {
         let activations = CommitmentParams::of_activations(shape, &key.weights);
         let [queries, _, log_blowup, log_message, units] = activations.words().map(|word| word as usize);
         let [first, tiles, log_band] = key.opened(&whole).words().map(|word| word as usize);
+        let tables = shape.table_tree();
+        let tables = tables.as_ref().map(TableTree::log_leaves);
+        let logs: Vec<u32> = trees.iter().map(|tree| tree.log_leaves()).chain(tables).collect();
         let [padded, ..] = padding(&trees).to_m31_array();
         let numbers = [
             config.layers,
@@ -62,9 +66,9 @@ impl Plan {
             log_band,
             padded.0 as usize,
             self.tenths_of_bits(key) as usize,
-            trees.len(),
+            logs.len(),
         ];
-        let mut bytes = [key.id()?.0, key.tables_root, key.weights_root].concat();
+        let mut bytes = [key.id()?.0, key.weights_root].concat();
         bytes.extend(numbers.iter().flat_map(|number| (*number as u32).to_be_bytes()));
         let mut variables = [NONE; PLACES];
         for own in shape.products() {
@@ -74,7 +78,7 @@ impl Plan {
                 .for_each(|place| *place = own.variables.map_or(NONE, |v| v as u8));
         }
         bytes.extend(variables);
-        bytes.extend(trees.iter().map(|tree| tree.log_leaves() as u8));
+        bytes.extend(logs.into_iter().map(|log| log as u8));
         Ok(bytes)
     }
 

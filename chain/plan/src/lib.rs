@@ -11,8 +11,9 @@
 //!
 //! ```
 //! use tessera_plan::{Budget, Plan};
-//! # use tessera_testkit::{odd_config, random_model, unrooted_key};
-//! # let key = unrooted_key(&random_model(odd_config(), tessera_circuits::model::WeightFormat::Int8, 7));
+//! # use tessera_testkit::{odd_config, random_model, unrooted_key_of};
+//! # use tessera_verifier::suite::Suite;
+//! # let key = unrooted_key_of(Suite::Keccak, &random_model(odd_config(), tessera_circuits::model::WeightFormat::Int8, 7));
 //!
 //! // For statements of five to eight token rows and three output tokens, of a valid key.
 //! let plan = Plan::new(&key, 8, 3).expect("a decoder whose scores are not capped");

@@ -39,8 +39,8 @@ pub enum NoPlan {
     /// The model [has no plans](has_plans).
     #[error("there is no plan of such a model: contracts verify no encoders, no sliding windows, no capped scores and no norms of sums")]
     Model,
-    /// The lookup tables are proved without a STARK.
-    #[error("there is no plan of such a key: contracts verify proofs whose lookup tables a STARK proves (setup --tables stark)")]
+    /// A STARK proves the lookup tables.
+    #[error("there is no plan of such a key: contracts verify no STARK (setup --tables gkr)")]
     Tables,
     /// The model treats rows of one token as leading rows, which contracts do not check.
     #[error("contracts verify no such model, because it treats rows of one token as leading rows")]
@@ -98,7 +98,7 @@ impl Plan {
         if !has_plans(&key.config) {
             return Err(NoPlan::Model);
         }
-        if key.table_argument() != TableArgument::Stark {
+        if key.table_argument() != TableArgument::Gkr {
             return Err(NoPlan::Tables);
         }
         if key.params.leading.token.is_some() {
@@ -165,6 +165,7 @@ fn symbols(key: &ModelKey, shape: &Shape) -> (usize, Inputs<Symbol>, [Vec<Symbol
 pub fn expected(said: &Conversation, ends: &[Vec<SecureField>; 2]) -> Results {
     let (outputs, [bands, units]) = (&said.outputs, ends);
     Results {
+        entries: outputs.entries.unwrap_or_default(),
         embedding: outputs.embedding,
         value: outputs.value,
         coefficients: [eval_padded(&outputs.bands, bands), eval_padded(&outputs.units, units)],

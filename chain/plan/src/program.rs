@@ -6,6 +6,8 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::scalar::Source;
 
+use crate::symbol::{CURVE, PLANES};
+
 /// Registers are numbered by 16 bits; a table may reach beyond the last number.
 const REGISTERS: usize = 1 << 17;
 /// log2 of the longest table of `eq`.
@@ -25,6 +27,11 @@ pub(super) mod op {
     /// The first register of a table, its length, a kind (a byte) and number of a word, what it is shifted by (a byte), a mask, what
     /// is added. Writes the entry.
     pub const SELECT: u8 = 5;
+    /// The first ones of two lists of registers, a number of rows. A row is two constants of four bytes, a number of planes (a byte) of at
+    /// most 20, and as many planes of 32 bytes, which are bits of 256 places. The second list has 256 registers, and both are written. The value of a row is its
+    /// first constant, and its second one times the sum of all of these; and of each plane the sum of those whose bit is set, twice what
+    /// the planes before it come to added. Writes the sum of all values, each times the register of its row in the first list.
+    pub const CURVE: u8 = 6;
     /// A number n of one byte, n pairs of registers. Writes `eq` of both points.
     pub const EQ: u8 = 7;
     /// Numbers of runs of multiples, of products and of runs of products, a byte each. A run of multiples is the first of its registers
@@ -214,6 +221,7 @@ impl Machine {
             }
             op::ROW => self.row(code)?,
             op::BELOW => self.below(code, words)?,
+            op::CURVE => self.curve(code)?,
             _ => return None,
         }
         Some(())
@@ -257,6 +265,29 @@ impl Machine {
             self.push(sum)?;
         }
         Some(())
+    }
+
+    fn curve(&mut self, code: &mut Reader<'_>) -> Option<()> {
+        let (high, low, rows) = (code.number()?, code.number()?, code.number()?);
+        // A contract has sums of subsets behind the last register.
+        let written = self.0.len();
+        (low + CURVE <= written && high + rows <= written).then_some(())?;
+        let sums: Vec<SecureField> = (0..CURVE).map(|i| self.get(low + i)).collect();
+        let all: SecureField = sums.iter().copied().sum();
+        let mut sum = SecureField::zero();
+        for row in 0..rows {
+            let (last, slope) = (code.constant()?, code.constant()?);
+            let planes = code.byte().filter(|count| *count <= PLANES)?;
+            let mut more = SecureField::zero();
+            for _ in 0..planes {
+                let plane = code.take(CURVE / 8)?;
+                let places = plane.iter().flat_map(|byte| (0..8).rev().map(move |bit| (byte >> bit) & 1 == 1));
+                let own = places.zip(&sums).filter_map(|(set, own)| set.then_some(*own));
+                more = more + more + own.sum::<SecureField>();
+            }
+            sum += self.get(high + row) * (all * slope + last + more);
+        }
+        self.push(sum)
     }
 
     fn sum(&mut self, [multiples, products, runs]: [usize; 3], code: &mut Reader<'_>) -> Option<()> {

@@ -6,7 +6,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::P;
 use tessera_circuits::scalar::{Scalar, Source};
 
-use crate::symbol::{layers, push, push_table, select, Node, Row, Symbol, Table};
+use crate::symbol::{layers, push, push_table, select, Curve, CurveRow, Node, Row, Symbol, Table, CURVE, CURVE_LOG, PLANES};
 
 /// The products, entry by entry, of the tables of some points.
 fn product_of(points: &[&[Symbol]]) -> Vec<Symbol> {
@@ -30,6 +30,53 @@ fn row_log(variables: usize, entries: usize) -> usize {
         .unwrap_or(variables.min(ROW_LOG))
 }
 
+/// The values of a row by their steps; `None` if they differ too much.
+fn curve_row(values: &[u32]) -> Option<CurveRow> {
+    let centred = |own: u32| i64::from(own) - if own > P / 2 { i64::from(P) } else { 0 };
+    let steps: Vec<i64> = (values.iter().zip(values.iter().skip(1)))
+        .map(|(before, own)| centred(*before) - centred(*own))
+        .collect();
+    let slope = steps.iter().copied().min()?;
+    let more: Vec<u64> = steps.iter().map(|own| own.abs_diff(slope)).collect();
+    let bits = more.iter().map(|own| own.checked_ilog2().map_or(0, |log| log as usize + 1)).max()?;
+    let plane = |bit: usize| {
+        let mut plane = [0; CURVE / 8];
+        // Nothing stands before the first value, so that it has no step.
+        for (place, own) in (1..CURVE).zip(&more) {
+            let byte = plane.get_mut(place / 8).into_iter();
+            byte.for_each(|byte| *byte |= (((own >> bit) & 1) as u8) << (7 - place % 8));
+        }
+        plane
+    };
+    (bits <= PLANES).then_some(CurveRow {
+        last: *values.last()?,
+        slope: slope.rem_euclid(i64::from(P)) as u32,
+        planes: (0..bits).rev().map(plane).collect(),
+    })
+}
+
+/// The sum of the entries of `eq` of a point, times the values of a function, of which the last ones may be missing: they are 0.
+fn curve(point: &[Symbol], values: &[u32]) -> Option<Symbol> {
+    let (high, low) = point.split_at(point.len().checked_sub(CURVE_LOG)?);
+    let row = |own: &[u32]| {
+        // Nothing of the last row may be missing.
+        let mut own = own.to_vec();
+        own.resize(CURVE, 0);
+        curve_row(&own)
+    };
+    let rows = values.chunks(CURVE).map(row).collect::<Option<_>>()?;
+    let entries = push_table(Table::Eq(low.to_vec()));
+    let entries = (0..CURVE as u32).map(|place| push(Node::Entry(entries, place))).collect();
+    Some(push(Node::Curve(Curve {
+        high: push_table(Table::Eq(high.to_vec())),
+        low: push_table(Table::Prefix(entries)),
+        rows,
+    })))
+}
+
+/// log2 of the number of values from which on a function is taken by its steps.
+const FUNCTION_LOG: usize = 16;
+
 /// The sum of the products of the entries of tables of as many variables, times numbers.
 pub fn factored(points: &[Vec<Symbol>], factors: &[u32]) -> Symbol {
     let variables = points.first().map_or(0, Vec::len);
@@ -37,6 +84,11 @@ pub fn factored(points: &[Vec<Symbol>], factors: &[u32]) -> Symbol {
     let Some(factors) = factors.get(..real).filter(|own| !own.is_empty()) else {
         return Symbol::zero();
     };
+    if let ([point], FUNCTION_LOG) = (points, variables) {
+        if let Some(own) = curve(point, factors) {
+            return own;
+        }
+    }
     let low = row_log(variables, real);
     let halves: Vec<(&[Symbol], &[Symbol])> = points
         .iter()

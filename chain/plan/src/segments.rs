@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::compile::{Element, Instruction, CONSTANT};
+use crate::compile::{Element, Instruction, Step, CONSTANT};
 use crate::encode::Encoder;
 
 /// What a segment may take.
@@ -57,6 +57,10 @@ const fn memory(registers: u64) -> u64 {
     let words = registers + 1_024;
     3 * words + words * words / 512
 }
+
+/// Words of memory behind the register that an extension of a function is written to: sums of all subsets of eight registers, for each
+/// eight of 256.
+const SUBSETS: u64 = 1 << 13;
 
 /// How many places of a program are looked at.
 const PLACES: usize = 4_096;
@@ -132,9 +136,12 @@ impl Cutter<'_> {
         }
         encoder.leave(&at)?;
         let pages = encoder.pages(PAGE)?;
+        let curves = own.iter().filter(|own| matches!(own.step, Step::Curve(..)));
+        let curves = curves.filter_map(|own| Some(u64::from(place(own.to)?) + 1 + SUBSETS));
+        let words = curves.fold(next as u64, u64::max);
         let carried = CARRIED * (given.len() + left.len()) as u64;
         Some(Segment {
-            gas: encoder.gas + memory(next as u64) + carried + LOADED * pages.len() as u64,
+            gas: encoder.gas + memory(words) + carried + LOADED * pages.len() as u64,
             pages,
             given: given.len(),
             left: left.len(),
@@ -153,6 +160,9 @@ impl Cutter<'_> {
             gas.push(encoder.gas + encoder.code.len() as u64 * LOADED / PAGE as u64);
             registers.push(registers.last()? + u64::from(own.count));
         }
+        let curves: Vec<usize> = (self.instructions.iter().zip(0..))
+            .filter_map(|(own, at)| matches!(own.step, Step::Curve(..)).then_some(at))
+            .collect();
         // Of long programs not every place is looked at.
         let step = count.div_ceil(PLACES).max(1);
         let places: Vec<usize> = (0..count).step_by(step).chain([count]).collect();
@@ -164,7 +174,10 @@ impl Cutter<'_> {
                 *live.get(to)?
             };
             let held = registers.get(to)? - registers.get(from)? + given as u64;
-            let all = gas.get(to)? - gas.get(from)? + memory(held) + CARRIED * (given + left) as u64;
+            let within = curves.iter().filter(|at| (from..to).contains(*at));
+            let before = within.filter_map(|at| Some(registers.get(*at)? - registers.get(from)? + given as u64));
+            let words = before.map(|before| before + 1 + SUBSETS).fold(held, u64::max);
+            let all = gas.get(to)? - gas.get(from)? + memory(words) + CARRIED * (given + left) as u64;
             let within = all + 100 * slack as u64 <= self.budget.gas && held + (slack as u64) < 1 << 16;
             Some(given <= self.budget.elements && within)
         };

@@ -54,6 +54,37 @@ pub struct Row {
     pub groups: Vec<(u32, Vec<u8>)>,
 }
 
+/// The values of a function, each times the entry of `eq` at its place, in rows. The entries are the products of those of two tables of half
+/// of the coordinates each: a row has the values at one entry of the first table.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Curve {
+    /// The first table.
+    pub high: u32,
+    /// The sums of the entries before each of the second table.
+    pub low: u32,
+    /// The first rows; in all others the values are 0.
+    pub rows: Vec<CurveRow>,
+}
+
+/// A row of a [`Curve`] by the steps from each value to the next one. With the sums `s(y)` of the entries before each, it is
+/// `last + slope sum_y s(y) + sum_k 2^k sum_(y in plane k) s(y)`, the highest plane first.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CurveRow {
+    /// The last value.
+    pub last: u32,
+    /// The smallest step down.
+    pub slope: u32,
+    /// The bits by which steps are larger, most significant first. The first place of a plane is the highest bit of its first byte.
+    pub planes: Vec<[u8; CURVE / 8]>,
+}
+
+/// Values in a row of a [`Curve`].
+pub const CURVE: usize = 1 << CURVE_LOG;
+/// log2 of them.
+pub const CURVE_LOG: usize = 8;
+/// The most planes of a row: lanes of a contract hold the sum.
+pub const PLANES: usize = 20;
+
 /// An expression.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Node {
@@ -77,6 +108,8 @@ pub enum Node {
     Select(u32, Place),
     /// The sum of the first entries of a table, times numbers.
     Row(Row),
+    /// The extension of a function.
+    Curve(Curve),
     /// The sum of the first entries of a row: which one, and how many, are high and low bits of a number of the statement.
     Below(u32, Source),
 }

@@ -10,7 +10,7 @@ use tessera_plan::packing::{Call, PackError, Packed};
 use tessera_plan::{Budget, NoPlan, Plan};
 use tessera_testkit::{
     capped_config, encoder_config, normed_config, odd_config, plain_config, post_normed_config, ragged_config,
-    random_ids, random_model, rotations_config, unrooted_key, windowed_config, SplitMix, TestModel,
+    random_ids, random_model, rotations_config, unrooted_key_of, windowed_config, SplitMix, TestModel,
 };
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::suite::Suite;
@@ -22,7 +22,7 @@ fn element(random: &mut SplitMix) -> SecureField {
 
 /// A plan of a model, followed with statements of its lengths that are not the one it was made with.
 fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usize) {
-    agree_on(&unrooted_key(&random_model(config.clone(), format, 3)), prompt, outputs);
+    agree_on(&unrooted_key_of(Suite::Keccak, &random_model(config.clone(), format, 3)), prompt, outputs);
 }
 
 /// Follows a plan of a key, whatever the key, with statements of its lengths.
@@ -119,7 +119,7 @@ fn plans_of_narrow_differences_say_what_the_wiring_says() {
         (layer.mlp.down.body, layer.mlp.down.lead) = (ChannelShift::one(8), -3);
         (layer.attention.skip, layer.mlp.skip) = (ByClass::both(0), ByClass::both(0));
     }
-    let key = unrooted_key(&model);
+    let key = unrooted_key_of(Suite::Keccak, &model);
     key.check().expect("a valid key");
     assert_eq!(key.shape(&Chunk::whole(key.config.layers), 4).limbs.head, Limbs::Two);
     agree_on(&key, 6, 3);
@@ -135,7 +135,7 @@ fn plans_are_for_statements_of_all_lengths() {
 /// So `tessera chain plan --check` finds a plan that is another function, whichever constant or instruction differs.
 #[test]
 fn a_plan_that_says_something_else_is_found_at_a_random_point() {
-    let key = unrooted_key(&random_model(odd_config(), WeightFormat::Int16, 3));
+    let key = unrooted_key_of(Suite::Keccak, &random_model(odd_config(), WeightFormat::Int16, 3));
     let plan = Plan::new(&key, 3, 3).expect("a plan");
     for seed in 0..8 {
         assert_eq!(plan.check(&key, [seed; 4]), Ok(()));
@@ -158,7 +158,9 @@ fn a_plan_that_says_something_else_is_found_at_a_random_point() {
 /// What nobody can state has no plan.
 #[test]
 fn there_are_no_plans_of_encoders_capped_scores_windows_leading_tokens_and_other_lengths() {
-    let key = |config: ModelConfig| unrooted_key(&random_model(config, WeightFormat::Int16, 3));
+    let key = |config: ModelConfig| unrooted_key_of(Suite::Keccak, &random_model(config, WeightFormat::Int16, 3));
+    let stark = unrooted_key_of(Suite::Blake2s, &random_model(odd_config(), WeightFormat::Int16, 3));
+    assert!(matches!(Plan::new(&stark, 3, 2), Err(NoPlan::Tables)));
     let refused = |key: &ModelKey, rows, outputs| Plan::new(key, rows, outputs).err();
     let encoder = key(encoder_config(Pooling::Mean));
     assert_eq!(refused(&encoder, 8, 1), Some(NoPlan::Model));

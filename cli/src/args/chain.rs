@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use crate::price::Price;
+
 #[derive(Debug, Args)]
 pub struct ChainArgs {
     #[command(subcommand)]
@@ -73,4 +75,11 @@ pub struct EstimateArgs {
     /// Model key
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
+    /// Price of a unit of gas in gwei, such as 0.8: shows what all calls cost in ether, gas times this price
+    #[arg(long, value_name = "GWEI")]
+    pub gas_price: Option<Price>,
+    /// Price in gwei of a byte of calldata on chains that charge for data beside gas, as rollups do. All calls cost
+    /// gas x gas price + bytes x data price
+    #[arg(long, value_name = "GWEI", requires = "gas_price")]
+    pub data_price: Option<Price>,
 }

@@ -5,7 +5,6 @@ use std::hash::{BuildHasher, Hasher};
 use std::path::Path;
 
 use serde_json::{json, Value};
-use tessera::prover::stark::tables_root;
 use tessera::verifier::codec::FileKind;
 use tessera::verifier::key::ModelKey;
 use tessera::verifier::proof::Proof;
@@ -19,6 +18,7 @@ use tessera_verdict::{input, mistaken};
 use super::key;
 use super::planned::output_beside;
 use crate::args::{ChainArgs, ChainCommand, CheckedPlanArgs, EstimateArgs, PackArgs, PlanArgs, RegisterArgs};
+use crate::price::Ether;
 use crate::printer::{Failure, Report};
 
 /// Bytes of a transaction, at most.
@@ -46,12 +46,6 @@ fn planned(args: &PlanArgs) -> Result<Planned, Failure> {
     if key.header.hash_suite != Suite::Keccak {
         let advice = "contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak";
         return Err(Failure(format!("{}: {advice}", args.key.display())));
-    }
-    // A contract has the root of the tables alone, and takes them for what they should be.
-    if tables_root(Suite::Keccak, key.table_argument(), &key.params, &key.config) != key.tables_root {
-        let problem =
-            "its root of the lookup tables does not follow from its parameters: contracts would accept false proofs";
-        return Err(Failure(format!("{}: {problem}", args.key.display())));
     }
     let rows = (args.length as usize).saturating_sub(1);
     let plan = Plan::new(&key, rows, args.tokens as usize);
@@ -164,7 +158,6 @@ fn pack(args: &PackArgs) -> Result<Report, Failure> {
         ("context", json!(context)),
         ("said", json!(hex::encode(&own.said))),
         ("opening", part_json(&own.opening)),
-        ("stark", part_json(&own.stark)),
     ] {
         content[name] = value;
     }
@@ -193,7 +186,7 @@ fn estimate(args: &EstimateArgs) -> Result<Report, Failure> {
             format!("{} gas, {}", call.gas, bytes(call.bytes as u64)),
         );
     }
-    let rows = rows.row("all", format!("about {gas} gas, {}", bytes(all as u64))).row(
+    let mut rows = rows.row("all", format!("about {gas} gas, {}", bytes(all as u64))).row(
         "transactions",
         format!("{} or more, by their bytes", all.div_ceil(TRANSACTION)),
     );
@@ -201,6 +194,13 @@ fn estimate(args: &EstimateArgs) -> Result<Report, Failure> {
         .iter()
         .map(|own| json!({"name": own.name, "bytes": own.bytes, "gas": own.gas}))
         .collect();
-    let json = json!({"plan": hex::encode(own.id), "calls": calls, "gas": gas, "bytes": all, "transactions": all.div_ceil(TRANSACTION)});
+    let mut json = json!({"plan": hex::encode(own.id), "calls": calls, "gas": gas, "bytes": all, "transactions": all.div_ceil(TRANSACTION)});
+    if let Some(price) = args.gas_price {
+        let data = args.data_price.unwrap_or_default();
+        let wei = u128::from(gas) * price.0 + all as u128 * data.0;
+        rows = rows.row("cost", format!("about {} ether", Ether(wei)));
+        // Numbers of JSON may be too small for wei.
+        json["cost"] = json!({"wei": wei.to_string(), "ether": Ether(wei).to_string()});
+    }
     Ok(Report::done(rows.to_string(), json))
 }

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 use tessera::checkpoint::Survey;
-use tessera::circuits::table_tree::TableArgument;
 use tessera::model::{key_tokenizer, Model};
 use tessera::prediction::keeps_codeword;
 use tessera::quantise::Strategy;
@@ -60,7 +59,7 @@ pub fn run(args: &InspectArgs, progress: &dyn Progress) -> Result<Report, Failur
 fn checkpoint(path: &Path, survey: &Survey, args: &InspectArgs) -> Report {
     let strategy = args.strategy.map_or(Strategy::Auto, Into::into);
     let suite = args.hash.map_or_else(Suite::default, Into::into);
-    let tables = args.tables.map_or_else(TableArgument::default, Into::into);
+    let tables = args.tables.map_or_else(|| suite.default_tables(), Into::into);
     let key = expected_key_of(survey, strategy.format(), (suite, tables));
     let predicted = key
         .as_ref()

@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use serde_json::json;
-use tessera::circuits::table_tree::TableArgument;
 use tessera::quantise::{QuantiseOptions, Strategy};
 use tessera::setup::{partial_dir, rebuild_cache, setup, SetupError, SetupOptions, SetupReport};
 use tessera::support::progress::Progress;
@@ -41,7 +40,7 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         memory: allowance.budget,
         skip_fidelity: args.no_fidelity,
         suite: args.hash.map_or_else(Suite::default, Into::into),
-        tables: args.tables.map_or_else(TableArgument::default, Into::into),
+        tables: args.tables.map(Into::into),
         private_recipe: args.private_recipe,
     };
     let report = setup(checkpoint, &args.out, &options, progress).map_err(|e| refusal(e, &allowance))?;

@@ -9,12 +9,8 @@ use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 use stwo::core::fields::FieldExpOps;
 use stwo::core::poly::circle::CanonicCoset;
 use stwo::core::utils::{bit_reverse_index, coset_index_to_circle_domain_index};
-use stwo::core::vcs::blake2_hash::Blake2sHash;
-use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
-use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
 use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::SimdBackend;
-use stwo::prover::backend::BackendForChannel;
 use stwo::prover::poly::circle::{CircleEvaluation, PolyOps};
 use stwo::prover::poly::twiddles::TwiddleTree;
 use stwo::prover::poly::BitReversedOrder;
@@ -28,17 +24,17 @@ use tessera_circuits::trees::{Forest, LookupTree};
 use tessera_verifier::labels::CLAIMED_SUM;
 use tessera_verifier::policy::{stark_config, STARK_LOG_BLOWUP};
 use tessera_verifier::stark::{component, Stark};
-use tessera_verifier::suite::{with_hasher, Suite, SuiteChannel};
+use tessera_verifier::suite::SuiteChannel;
 use tessera_verifier::transcript::Transcript;
 use thiserror::Error;
 
 use super::device::{self, tuples, DeviceError};
 use super::trace::Columns;
 
-pub use self::suites::{Keccak, ProverChannel, ProverTrees};
+pub use self::suites::{ProverChannel, ProverTrees};
 
-/// The trees of a proof, whose leaves and nodes `H` hashes.
-pub type Scheme<'a, H> = CommitmentSchemeProver<'a, SimdBackend, ProverTrees<H>>;
+/// The trees of a proof.
+pub type Scheme<'a> = CommitmentSchemeProver<'a, SimdBackend, ProverTrees>;
 
 /// The aggregator could not be proved.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
@@ -55,39 +51,23 @@ pub fn twiddles() -> TwiddleTree<SimdBackend> {
 }
 
 /// What the key of a model says of its lookup tables: their Merkle root if a STARK proves them, or else zeros.
-pub fn tables_root(suite: Suite, tables: TableArgument, params: &ModelParams, config: &ModelConfig) -> [u8; 32] {
+pub fn tables_root(tables: TableArgument, params: &ModelParams, config: &ModelConfig) -> [u8; 32] {
     match tables {
-        TableArgument::Stark => root_of(suite, &LookupTables::new(params, config).columns),
+        TableArgument::Stark => root_of(&LookupTables::new(params, config).columns),
         TableArgument::Gkr => [0; 32],
     }
 }
 
 /// Merkle root of columns of `2^16` rows, in row order.
-pub fn root_of(suite: Suite, columns: &Columns) -> [u8; 32] {
-    match suite {
-        Suite::Blake2s => root_with::<Blake2sMerkleHasher>(columns),
-        Suite::Keccak => root_with::<Keccak>(columns),
-    }
-}
-
-fn root_with<H: MerkleHasherLifted<Hash = Blake2sHash>>(columns: &Columns) -> [u8; 32]
-where
-    SimdBackend: BackendForChannel<ProverTrees<H>>,
-{
+pub fn root_of(columns: &Columns) -> [u8; 32] {
     let twiddles = twiddles();
-    let mut scheme = Scheme::<H>::new(stark_config(), &twiddles);
+    let mut scheme = Scheme::new(stark_config(), &twiddles);
     commit(&mut scheme, columns, &mut SuiteChannel::default());
     scheme.roots()[0].0
 }
 
 /// Commits to columns, in row order, as the next tree.
-pub fn commit<H: MerkleHasherLifted<Hash = Blake2sHash>>(
-    scheme: &mut Scheme<'_, H>,
-    columns: &[Vec<BaseField>],
-    channel: &mut SuiteChannel,
-) where
-    SimdBackend: BackendForChannel<ProverTrees<H>>,
-{
+pub fn commit(scheme: &mut Scheme<'_>, columns: &[Vec<BaseField>], channel: &mut SuiteChannel) {
     let mut tree = scheme.tree_builder();
     tree.extend_evals(columns.par_iter().map(|column| evaluation(column)).collect());
     ProverChannel::with(channel, |channel| tree.commit(channel));
@@ -136,13 +116,7 @@ pub fn multiplicities(
 pub struct Counted<'a> {
     counts: Columns,
     tables: LookupTables,
-    scheme: SuiteScheme<'a>,
-}
-
-/// The trees of a proof, of the suite of the key.
-enum SuiteScheme<'a> {
-    Blake2s(Scheme<'a, Blake2sMerkleHasher>),
-    Keccak(Scheme<'a, Keccak>),
+    scheme: Scheme<'a>,
 }
 
 impl<'a> Counted<'a> {
@@ -154,10 +128,12 @@ impl<'a> Counted<'a> {
         transcript: &mut Transcript,
     ) -> Self {
         let tables = LookupTables::new(params, config);
-        let scheme = match transcript.suite() {
-            Suite::Blake2s => SuiteScheme::Blake2s(begin([&tables.columns, &counts], twiddles, transcript)),
-            Suite::Keccak => SuiteScheme::Keccak(begin([&tables.columns, &counts], twiddles, transcript)),
-        };
+        let mut scheme = Scheme::new(stark_config(), twiddles);
+        // Evaluations out of the domain by coefficients: by barycentric weights they were two thirds of the STARK's time.
+        scheme.set_store_polynomials_coefficients();
+        for tree in [&tables.columns, &counts] {
+            commit(&mut scheme, tree, transcript.channel());
+        }
         Self { counts, tables, scheme }
     }
 
@@ -171,46 +147,12 @@ impl<'a> Counted<'a> {
         transcript.send(CLAIMED_SUM, &sum);
         let component = component(relations, self.counts.len() > relations.drawn.len(), sum);
         let (component, channel) = (&component as &dyn ComponentProver<SimdBackend>, transcript.channel());
-        let stark = match self.scheme {
-            SuiteScheme::Blake2s(scheme) => finish(scheme, component, &interaction, channel),
-            SuiteScheme::Keccak(scheme) => finish(scheme, component, &interaction, channel),
-        };
-        Ok((sum, stark?))
+        let mut scheme = self.scheme;
+        commit(&mut scheme, &interaction, channel);
+        let stark = ProverChannel::with(channel, |channel| stwo::prover::prove(&[component], channel, scheme));
+        let stark = stark.map_err(|error| ProveStarkError::Constraints(error.to_string()))?;
+        Ok((sum, stark))
     }
-}
-
-/// Commits to the tables and to multiplicities.
-fn begin<'a, H: MerkleHasherLifted<Hash = Blake2sHash>>(
-    trees: [&Columns; 2],
-    twiddles: &'a TwiddleTree<SimdBackend>,
-    transcript: &mut Transcript,
-) -> Scheme<'a, H>
-where
-    SimdBackend: BackendForChannel<ProverTrees<H>>,
-{
-    let mut scheme = Scheme::new(stark_config(), twiddles);
-    // Evaluations out of the domain by coefficients: by barycentric weights they were two thirds of the STARK's time.
-    scheme.set_store_polynomials_coefficients();
-    for tree in trees {
-        commit(&mut scheme, tree, transcript.channel());
-    }
-    scheme
-}
-
-/// Commits to the sums of the entries, and proves them.
-fn finish<H: MerkleHasherLifted<Hash = Blake2sHash>>(
-    mut scheme: Scheme<'_, H>,
-    component: &dyn ComponentProver<SimdBackend>,
-    interaction: &Columns,
-    channel: &mut SuiteChannel,
-) -> Result<Stark, ProveStarkError>
-where
-    SimdBackend: BackendForChannel<ProverTrees<H>>,
-{
-    commit(&mut scheme, interaction, channel);
-    let proof = ProverChannel::with(channel, |channel| stwo::prover::prove(&[component], channel, scheme));
-    let proof = proof.map_err(|error| ProveStarkError::Constraints(error.to_string()))?;
-    Ok(with_hasher(proof))
 }
 
 /// The LogUp columns of the tables and their claimed sum: each has the sum of the entries of a row up to a pair, the last one

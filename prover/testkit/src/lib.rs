@@ -63,11 +63,16 @@ pub const fn column_of(relation: Relation) -> usize {
 
 /// The key of a model, without the Merkle roots: what sizes and parameters follow from.
 pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
+    unrooted_key_of(Suite::default(), model)
+}
+
+/// The same under a suite.
+pub fn unrooted_key_of(suite: Suite, model: &QuantisedModel) -> ModelKey {
     ModelKey {
         config: model.config.clone(),
         params: model.params.clone(),
         weights: params_for(model.config.total_tiles()),
-        header: KeyHeader::of(Suite::default(), &model.config),
+        header: KeyHeader::of(suite, &model.config),
         weights_root: [0; 32],
         tables_root: [0; 32],
         tokenizer: Vec::new(),
@@ -133,9 +138,8 @@ impl TestModel {
     /// The same model, whose tables are proved in this way.
     #[must_use]
     pub fn with_tables(mut self, tables: TableArgument) -> Self {
-        let suite = self.key.header.hash_suite;
         self.key.header = self.key.header.with_tables(tables);
-        self.key.tables_root = tables_root(suite, tables, &self.key.params, &self.key.config);
+        self.key.tables_root = tables_root(tables, &self.key.params, &self.key.config);
         self.key.check().expect("the key is valid");
         self
     }
@@ -149,7 +153,7 @@ impl TestModel {
             weights,
             header: KeyHeader::of(suite, &quantised.config),
             weights_root,
-            tables_root: tables_root(suite, TableArgument::Stark, &quantised.params, &quantised.config),
+            tables_root: tables_root(suite.default_tables(), &quantised.params, &quantised.config),
             ..unrooted_key(&quantised)
         };
         key.check().expect("the key is valid");

@@ -71,7 +71,7 @@ pub fn recompute(
         memory,
         skip_fidelity: recipe.measured().is_none(),
         suite: key.header.hash_suite,
-        tables: key.table_argument(),
+        tables: Some(key.table_argument()),
         private_recipe: false,
     };
     let report = setup(checkpoint, &dir.path().join("model"), &options, progress)?;

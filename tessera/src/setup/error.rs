@@ -7,6 +7,9 @@ use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::KeyError;
 use thiserror::Error;
 
+use tessera_circuits::table_tree::TableArgument;
+use tessera_verifier::suite::Suite;
+
 use crate::model::LoadError;
 use crate::plan::BudgetTooSmall;
 use tessera_checkpoint::CheckpointError;
@@ -53,12 +56,18 @@ pub enum SetupError {
     /// The weights cannot be committed to, or the files of the commitment cannot be written.
     #[error(transparent)]
     Commit(#[from] OpeningProverError),
-    /// No key of Keccak-256 has lookup tables that are proved without a STARK.
+    /// No key of the suite has its lookup tables proved in this way.
     #[error(
-        "a model under Keccak-256 has its lookup tables proved by a STARK, because contracts verify nothing else: leave out \
-         --tables gkr, or take --hash blake2s for proofs that no contract verifies"
+        "no model under {} has its lookup tables proved by --tables {tables}, because contracts verify no STARK: leave it out, or \
+         take --hash blake2s for proofs that no contract verifies",
+        suite.name()
     )]
-    Tables,
+    Tables {
+        /// The suite.
+        suite: Suite,
+        /// What was asked for.
+        tables: TableArgument,
+    },
     /// Nothing fits the memory budget; a larger one helps ([`BudgetTooSmall::smallest`]).
     #[error(transparent)]
     Memory(#[from] BudgetTooSmall),

@@ -6,6 +6,7 @@ use tessera_circuits::table_tree::TableArgument;
 use tessera_verifier::suite::Suite;
 
 use super::cache::CodewordCache;
+use super::error::SetupError;
 use crate::plan::Budget;
 use tessera_quantise::QuantiseOptions;
 
@@ -24,8 +25,20 @@ pub struct SetupOptions {
     pub skip_fidelity: bool,
     /// Hash suite of the commitment to the model, and of its proofs.
     pub suite: Suite,
-    /// How proofs of the model prove its lookup tables. Under Keccak-256 a STARK has to.
-    pub tables: TableArgument,
+    /// How proofs of the model prove its lookup tables; `None` for what keys of the suite have unless somebody asks for more.
+    pub tables: Option<TableArgument>,
     /// Leaves digests of texts and files and the figures of the comparison out of the key.
     pub private_recipe: bool,
+}
+
+impl SetupOptions {
+    /// How proofs of the model are to prove its lookup tables.
+    pub(super) fn table_argument(&self) -> Result<TableArgument, SetupError> {
+        let suite = self.suite;
+        let tables = self.tables.unwrap_or(suite.default_tables());
+        match suite.allows(tables) {
+            true => Ok(tables),
+            false => Err(SetupError::Tables { suite, tables }),
+        }
+    }
 }

@@ -170,7 +170,7 @@ fn the_way_of_the_tables_is_known_and_in_the_id() {
         let error = of(Suite::Blake2s, 1, root).check().unwrap_err();
         assert!(matches!(error, KeyError::TablesRoot), "{error}");
     }
-    for (suite, number) in [(Suite::Keccak, 1), (Suite::Blake2s, 2), (Suite::Keccak, u32::MAX)] {
+    for (suite, number) in [(Suite::Keccak, 0), (Suite::Blake2s, 2), (Suite::Keccak, u32::MAX)] {
         let error = of(suite, number, [0; 32]).check().unwrap_err();
         assert!(matches!(error, KeyError::Tables { got } if got == number), "{error}");
         assert!(error.to_string().contains("way of proving lookup tables"), "{error}");
@@ -223,9 +223,13 @@ fn the_recipe_is_all_that_is_behind_the_other_fields() {
 /// The number of a suite that nobody knows is refused where the key is read; one that is known makes another model.
 #[test]
 fn an_unknown_hash_suite_is_refused_by_name() {
-    let mut other = key();
-    other.header.hash_suite = Suite::Keccak;
-    let [own, other] = [key(), other].map(|key| key.to_bytes().unwrap());
+    let of = |hash_suite: Suite| {
+        let mut key = key();
+        key.header = KeyHeader { hash_suite, ..key.header }.with_tables(TableArgument::Gkr);
+        key.tables_root = [0; 32];
+        key
+    };
+    let [own, other] = Suite::ALL.map(|suite| of(suite).to_bytes().unwrap());
     let differing: Vec<usize> = (0..own.len()).filter(|i| own[*i] != other[*i]).collect();
     let [at] = differing[..] else {
         panic!("one byte of a key is its suite: {differing:?}");

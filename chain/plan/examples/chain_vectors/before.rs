@@ -4,7 +4,7 @@ use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_circuits::claims::Operands;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
-use tessera_circuits::trees::{groups, lookup_trees};
+use tessera_circuits::trees::{groups, Forest};
 use tessera_circuits::wiring::Points;
 use tessera_verifier::context::Context;
 use tessera_verifier::gkr::{self, GroupProof, LayerProof};
@@ -40,7 +40,8 @@ const NONE: u8 = 255;
 
 impl Before<'_> {
     fn trees(&self) -> Vec<u32> {
-        lookup_trees(self.shape).iter().map(|tree| tree.log_leaves()).collect()
+        let tables = self.shape.table_tree();
+        Forest::of(self.shape).logs_with(tables.as_ref())
     }
 
     /// What is said before the opening, as contracts take it.
@@ -53,7 +54,6 @@ impl Before<'_> {
         let (key, statement) = (self.key, &self.proof.statement);
         let mut data = Calldata::default();
         data.put("model", &self.proof.model.0);
-        data.put("tables", &key.tables_root);
         let [queries, _, log_blowup, log_message, units] = self.params.words();
         data.put("layers and rate", &[key.config.layers as u8, log_blowup as u8]);
         data.put("queries", &(queries as u16).to_be_bytes());
@@ -89,7 +89,6 @@ impl Before<'_> {
         };
         data.words("clipped values", clips.iter().flat_map(clip));
         data.put("activations", &own.activations);
-        data.put("counts", &own.tables.stark().expect("a STARK").stark.commitments[1].0);
         data.nonces("work", &[own.lookup_work]);
         for group in &own.lookups {
             data.elements("roots", group.roots.as_flattened());
@@ -129,10 +128,7 @@ impl Before<'_> {
             context.as_ref(),
         );
         t.send(ACTIVATIONS, &data.digest()?);
-        let counts = data.digest()?;
         t.words("clipped values", &clips);
-        t.root(&self.key.tables_root);
-        t.root(&counts);
         Some(t)
     }
 

@@ -6,7 +6,6 @@ mod calldata;
 mod forests;
 mod opening;
 mod plans;
-mod tables;
 mod whole;
 
 use std::process::ExitCode;
@@ -419,11 +418,10 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
         )
     };
     println!(
-        r#"{{"name":"packed","plan":"{}","said":"{}","opening":{},"stark":{}}}"#,
+        r#"{{"name":"packed","plan":"{}","said":"{}","opening":{}}}"#,
         hex::encode(packed.id),
         hex::encode(&packed.said),
-        part(&packed.opening),
-        part(&packed.stark)
+        part(&packed.opening)
     );
     whole::parts(&key, &proof, &mut random)
 }

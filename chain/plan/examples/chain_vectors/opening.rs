@@ -111,22 +111,28 @@ pub fn rows(random: &mut Random) {
 
 /// Last messages at coordinates of positions, and oracles of codewords.
 pub fn oracles(random: &mut Random) {
-    for log in [0, 1, 2, 5, 8] {
+    for (log, count) in [(0, 2), (1, 3), (2, 9), (3, 20), (4, 20), (5, 1), (6, 40), (7, 40), (8, 93), (9, 93)] {
         let message = random.elements(1 << log);
-        let x = line_coordinate(14, random.below(1 << 14));
-        let input = [&[log as u8][..], &bytes_of(&message), &x.0.to_be_bytes()].concat();
-        cases(
-            "line",
-            &format!("2^{log} coefficients"),
-            (&input, 1),
-            4,
-            random,
-            |input| {
-                let (message, x) = input[1..].split_at(16 << log);
-                let x = BaseField::from(u32::from_be_bytes(x.try_into().ok()?));
-                Some(bytes_of(&[evaluate_line(&elements(message)?, x)?]))
-            },
-        );
+        // Most of them are near others, which share what is calculated first.
+        let mut positions: Vec<u32> = (0..count)
+            .map(|i| random.below(if i % 4 == 0 { 1 << 14 } else { 1 << 10 }) as u32)
+            .collect();
+        positions.sort_unstable();
+        positions.dedup();
+        let places = positions.iter().flat_map(|position| position.to_be_bytes());
+        let input = [&[log as u8][..], &bytes_of(&message), &places.collect::<Vec<u8>>()].concat();
+        let about = format!("2^{log} coefficients at {} positions", positions.len());
+        cases("line", &about, (&input, 1), 4, random, |input| {
+            let (message, places) = input[1..].split_at(16 << log);
+            let message = elements(message)?;
+            let positions = places.as_chunks().0.iter().map(|own| u32::from_be_bytes(*own) as usize);
+            let positions: Vec<usize> = positions.collect();
+            if !positions.is_sorted_by(|a, b| a < b) || positions.iter().any(|own| own >> 14 != 0) {
+                return None;
+            }
+            let values = positions.into_iter().map(|own| evaluate_line(&message, line_coordinate(14, own)));
+            Some(bytes_of(&values.collect::<Option<Vec<K>>>()?))
+        });
     }
     for (log, queries) in [(4, 3), (6, 20), (10, 97), (13, 1)] {
         oracle(log, queries, random);

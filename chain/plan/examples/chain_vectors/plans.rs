@@ -106,9 +106,21 @@ fn instruction(random: &mut Random, next: &mut usize) -> Vec<u8> {
             1
         }
         6 => {
-            bytes.push(random.below(5) as u8);
-            bytes.extend([0, 0]);
-            1
+            // A table of 256 entries before it, and now and then a register beside it.
+            bytes.clear();
+            bytes.extend([2, 8]);
+            (0..8).for_each(|_| bytes.extend(register(random)));
+            let low = written + random.below(10) / 9;
+            bytes.push(op);
+            bytes.extend([register(random), (low as u16).to_be_bytes()].concat());
+            bytes.extend((count as u16).to_be_bytes());
+            for _ in 0..count {
+                let planes = random.below(4) + 17 * (random.below(20) / 18);
+                bytes.extend([constant(random), constant(random)].concat());
+                bytes.push(planes as u8);
+                bytes.extend((0..planes).flat_map(|_| random.digest()));
+            }
+            257
         }
         7 => {
             bytes.push(count as u8);

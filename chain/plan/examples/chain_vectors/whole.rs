@@ -22,7 +22,6 @@ use tessera_verifier::opening::parts::{
 use tessera_verifier::opening::{self, Claim, Commitment, CommitmentName, CommitmentParams, OpeningError, TreeName};
 use tessera_verifier::policy::WORKED_FOLDS;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark;
 use tessera_verifier::suite::{Digest, Suite, SuiteChannel};
 use tessera_verifier::sumcheck;
 use tessera_verifier::tables::draw_relations;
@@ -33,7 +32,6 @@ use tessera_verifier::verify::{
 
 use super::before::Before;
 use super::calldata::{Calldata, Reader};
-use super::tables::Aggregated;
 use super::{case, lookups, refused, sumchecks, Random, K};
 
 type Failure = Box<dyn std::error::Error>;
@@ -49,7 +47,6 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
     let ends = Ends::default();
     let mut t = beginning(key, proof, own, &whole, &params)?;
     assert!(t.work(LOOKUP_WORK, own.lookup_work));
-    let drawn = relation_elements(t.clone());
     let relations = draw_relations(&mut t, &key.config.relations());
     let trees = lookup_trees(&shape);
     let chunk_params = whole.params(&key.params);
@@ -59,7 +56,6 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         leading: proof.statement.leading(&chunk_params.leading),
     };
     let lookups = leaves(&powers, &trees, &relations, own, (&mut t, random))?;
-    let lookup_sum = Forest::of(&shape).balance(&gkr::sums(&own.lookups), None);
     assert!(t.work(POINTS_WORK, own.points_work));
     let points = Points::new(&shape, t.challenges(POINTS, Points::count(&shape)));
     let public = Public {
@@ -91,15 +87,6 @@ pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), F
         lookups,
         (&mut t, random),
     )?;
-    let aggregated = Aggregated {
-        relations: &relations,
-        drawn,
-        lookups: lookup_sum,
-        claimed_sum: own.tables.stark().expect("a STARK").claimed_sum,
-        proof: &own.tables.stark().expect("a STARK").stark,
-        start: t,
-    };
-    aggregated.cases(random);
     Ok(())
 }
 
@@ -109,7 +96,7 @@ fn opening_of(
     (whole_proof, own): (&Proof, &ChunkProof),
     public: &Public<'_>,
     (products, families): (&[K], &[(Product, K)]),
-    (lookup_claims, denominators): (Vec<LinearClaim>, Vec<K>),
+    (lookup_claims, denominators, counts): (Vec<LinearClaim>, Vec<K>, Option<K>),
     (t, random): (&mut Transcript, &mut Random),
 ) -> Result<(), Failure> {
     let (shape, whole) = (public.shape, Chunk::whole(key.config.layers));
@@ -118,7 +105,7 @@ fn opening_of(
         accumulators: own.matmuls.claim,
         operands: Operands::of(shape, &own.matmuls.operands),
         denominators,
-        counts: None,
+        counts,
         boundaries: Default::default(),
     };
     let mut claims = public.trace_claims();
@@ -169,7 +156,7 @@ fn opening_of(
     Ok(())
 }
 
-/// The transcript up to the multiplicities.
+/// The transcript up to the work before the lookups.
 fn beginning(
     key: &ModelKey,
     proof: &Proof,
@@ -189,7 +176,6 @@ fn beginning(
     );
     t.send(ACTIVATIONS, &own.activations);
     absorb_statistics(&own.statistics, &mut t);
-    stark::absorb(&key.tables_root, &own.tables.stark().expect("a STARK").stark, &mut t)?;
     Ok(t)
 }
 
@@ -199,15 +185,16 @@ pub fn relation_elements(mut t: Transcript) -> Vec<K> {
     (0..5).flat_map(|_| t.channel().draw_secure_felts(2)).collect()
 }
 
-/// The trees of lookups: the claims on their leaves, and the denominators there.
+/// The trees of lookups and that of the tables: the claims on their leaves, the denominators of the former and the numerator of the latter there.
 fn leaves(
     powers: &Powers<'_>,
     trees: &[LookupTree],
     relations: &Relations,
     proof: &ChunkProof,
     (t, random): (&mut Transcript, &mut Random),
-) -> Result<(Vec<LinearClaim>, Vec<K>), Failure> {
-    let logs: Vec<u32> = trees.iter().map(LookupTree::log_leaves).collect();
+) -> Result<(Vec<LinearClaim>, Vec<K>, Option<K>), Failure> {
+    let tables = powers.shape.table_tree();
+    let logs = Forest::of(powers.shape).logs_with(tables.as_ref());
     lookups(
         &format!("{} trees of lookups", logs.len()),
         &logs,
@@ -218,8 +205,12 @@ fn leaves(
     let (leaves, _) = gkr::verify(&logs, Unread::of(&proof.lookups), t)?;
     let claims = trees.iter().zip(&leaves).enumerate();
     let claims = claims.map(|(number, (tree, leaf))| tree.claim(powers, relations, number, leaf));
-    let claims = claims.collect::<Option<_>>().ok_or("numerators")?;
-    Ok((claims, leaves.iter().map(|leaf| leaf.denominator).collect()))
+    let mut claims: Vec<LinearClaim> = claims.collect::<Option<_>>().ok_or("numerators")?;
+    let (own, entries) = leaves.split_at(trees.len());
+    let entries = entries.first();
+    claims.extend(tables.zip(entries).map(|(tree, leaf)| tree.claim(None, &leaf.point)));
+    let denominators = own.iter().map(|leaf| leaf.denominator).collect();
+    Ok((claims, denominators, entries.map(|leaf| leaf.numerator)))
 }
 
 /// What an opening is about.

@@ -2,14 +2,13 @@
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use stwo::core::vcs::blake2_hash::Blake2sHash;
 
-/// The opening or the STARK: its conversation, and its queries, stage by stage.
+/// The opening: its conversation, and its queries, stage by stage.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The messages that are sent before the positions are drawn.
     pub conversation: Vec<u8>,
-    /// The values and paths that trees, oracles or layers have at all positions.
+    /// The values and paths that trees or oracles have at all positions.
     pub stages: Vec<Vec<u8>>,
     /// How many of them, the first ones, are of trees.
     pub trees: usize,
@@ -38,10 +37,6 @@ impl Bytes {
 
     pub fn nonces(&mut self, nonces: &[u64]) {
         self.0.extend(nonces.iter().flat_map(|own| own.to_be_bytes()));
-    }
-
-    pub fn nodes(&mut self, nodes: &[Blake2sHash]) {
-        self.0.extend(nodes.iter().flat_map(|own| own.0));
     }
 }
 

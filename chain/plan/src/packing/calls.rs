@@ -1,16 +1,14 @@
 //! From a proof to what contracts are sent.
 
-use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::{Chunk, Ends};
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::{ChunkProof, Proof};
-use tessera_verifier::stark::Stark;
 use tessera_verifier::suite::{Digest, Suite};
 use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement, Conversation, VerifyError};
 use thiserror::Error;
 
-use super::bytes::{again, Bytes, Part};
+use super::bytes::{Bytes, Part};
 use super::opening::opening;
 use crate::hash::keccak;
 use crate::plan::{NoPlan, Plan};
@@ -22,9 +20,6 @@ pub enum PackError {
     /// The key is of another suite than Keccak-256.
     #[error("contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak")]
     Suite,
-    /// The proof has no STARK.
-    #[error("contracts verify proofs whose lookup tables a STARK proves: tessera setup --hash keccak --tables stark")]
-    Tables,
     /// The proof is refused.
     #[error("the proof is refused: {0}")]
     Refused(#[from] VerifyError),
@@ -59,8 +54,6 @@ pub struct Packed {
     pub said: Vec<u8>,
     /// The opening of weights and activations.
     pub opening: Part,
-    /// The STARK of the tables.
-    pub stark: Part,
 }
 
 impl Packed {
@@ -76,7 +69,6 @@ impl Packed {
         if !own.statistics.clips.is_empty() {
             return Err(PackError::Clipped(own.statistics.clips.len()));
         }
-        let tables = own.tables.stark().ok_or(PackError::Tables)?;
         let (statement, outputs) = (&proof.statement, proof.statement.output.len());
         let plan = Plan::new(key, statement.rows(), outputs)?;
         let claim = ChunkStatement {
@@ -95,12 +87,11 @@ impl Packed {
             plan,
             statement: [ids(&statement.prompt), ids(&statement.output)],
             context: context(proof),
-            said: said(proof, own, &tables.stark, &conversation),
+            said: said(proof, own, &conversation),
             opening: opening(
                 &own.opening,
                 [key.weights.columns(), conversation.activations.columns()],
             ),
-            stark: stark(&tables.stark, tables.claimed_sum),
         })
     }
 }
@@ -110,14 +101,13 @@ fn context(proof: &Proof) -> Digest {
     proof.context.map_or([0; 32], Into::into)
 }
 
-/// Statement, context, roots, then the messages up to the opening; the value of the linear claims is among them.
-fn said(proof: &Proof, own: &ChunkProof, stark: &Stark, conversation: &Conversation) -> Vec<u8> {
+/// Statement, context, the root of the activations, then the messages up to the opening; the value of the linear claims is among them.
+fn said(proof: &Proof, own: &ChunkProof, conversation: &Conversation) -> Vec<u8> {
     let (statement, mut bytes) = (&proof.statement, Bytes::default());
     bytes.words([statement.prompt.len() as u32, statement.output.len() as u32, 0]);
     bytes.0.extend(context(proof));
     bytes.words(statement.prompt.iter().chain(&statement.output).copied());
     bytes.0.extend(own.activations);
-    bytes.nodes(stark.commitments.get(1..2).unwrap_or_default());
     bytes.nonces(&[own.lookup_work]);
     for group in &own.lookups {
         bytes.elements(group.roots.as_flattened());
@@ -134,43 +124,4 @@ fn said(proof: &Proof, own: &ChunkProof, stark: &Stark, conversation: &Conversat
     bytes.elements(own.linear.rounds.as_flattened());
     bytes.nonces(&[own.linear_work]);
     bytes.0
-}
-
-fn stark(own: &Stark, claimed_sum: SecureField) -> Part {
-    let mut bytes = Bytes::default();
-    bytes.elements(&[claimed_sum]);
-    bytes.nodes(own.commitments.get(2..4).unwrap_or_default());
-    own.sampled_values
-        .iter()
-        .flatten()
-        .for_each(|column| bytes.elements(column));
-    let fri = &own.fri_proof;
-    let layers = || std::iter::once(&fri.first_layer).chain(&fri.inner_layers);
-    layers().for_each(|layer| bytes.nodes(&[layer.commitment]));
-    bytes.elements(&fri.last_layer_poly);
-    bytes.nonces(&[own.proof_of_work]);
-    let trees = own.queried_values.iter().zip(&own.decommitments.0);
-    let rows = trees.map(|(columns, path)| {
-        let mut bytes = Bytes::default();
-        let rows = columns.first().map_or(0, Vec::len);
-        bytes.counts(rows * columns.len(), path.hash_witness.len());
-        // Position by position.
-        (0..rows).for_each(|row| bytes.numbers(columns.iter().filter_map(|column| column.get(row))));
-        bytes.nodes(&path.hash_witness);
-        bytes.0
-    });
-    let layers = layers().map(|layer| {
-        let mut bytes = Bytes::default();
-        bytes.counts(layer.fri_witness.len(), layer.decommitment.hash_witness.len());
-        bytes.elements(&layer.fri_witness);
-        bytes.nodes(&layer.decommitment.hash_witness);
-        bytes.0
-    });
-    let mut stages: Vec<Vec<u8>> = rows.chain(layers).collect();
-    again(&mut stages, &fri.last_layer_poly);
-    Part {
-        conversation: bytes.0,
-        stages,
-        trees: own.queried_values.len(),
-    }
 }

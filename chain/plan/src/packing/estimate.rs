@@ -20,8 +20,6 @@ mod gas {
     pub const SAID: u64 = 140;
     /// A byte of the conversation of the opening.
     pub const OPENING: u64 = 110;
-    /// A byte of the conversation of the STARK.
-    pub const STARK: u64 = 150;
     /// A byte of rows of trees, and of elements that are folded.
     pub const ROWS: u64 = 17;
     pub const ELEMENTS: u64 = 46;
@@ -57,7 +55,6 @@ struct Lengths {
     header: usize,
     said: usize,
     opening: PartLengths,
-    stark: PartLengths,
 }
 
 impl Packed {
@@ -67,7 +64,6 @@ impl Packed {
             header: self.header.len(),
             said: self.said.len(),
             opening: PartLengths::of(&self.opening),
-            stark: PartLengths::of(&self.stark),
         };
         calls(&self.plan, &lengths)
     }
@@ -85,7 +81,6 @@ impl Plan {
             header: self.header(key)?.len(),
             said: lengths::said(&self.shape, rows),
             opening: opening::expected(&opened(key, &self.shape), &[key.weights, activations]),
-            stark: lengths::stark(&self.shape.config.relations()),
         };
         Ok(calls(self, &lengths))
     }
@@ -96,24 +91,20 @@ fn calls(plan: &Plan, lengths: &Lengths) -> Vec<Call> {
         header,
         said,
         opening,
-        stark,
     } = lengths;
     let mut calls = vec![call(
         "what is said, up to the queries",
-        header + said + opening.conversation + stark.conversation,
-        gas::SAID * *said as u64 + gas::OPENING * opening.conversation as u64 + gas::STARK * stark.conversation as u64,
+        header + said + opening.conversation,
+        gas::SAID * *said as u64 + gas::OPENING * opening.conversation as u64,
     )];
     for (i, own) in plan.program.iter().enumerate() {
         let name = format!("program of the plan, segment {} of {}", i + 1, plan.program.len());
         let state = 16 * own.given + 8 * plan.shape.text_rows();
         calls.push(call(name, state + 20 * own.pages.len() + 200, own.gas));
     }
-    for (name, part) in [("opening", opening), ("STARK", stark)] {
-        let stages = part.stages.iter().enumerate().map(|(i, own)| {
-            let work = if i < part.trees { gas::ROWS } else { gas::ELEMENTS };
-            call(format!("{name}, stage {i}"), own + STATE, work * *own as u64)
-        });
-        calls.extend(stages);
-    }
+    calls.extend(opening.stages.iter().enumerate().map(|(i, own)| {
+        let work = if i < opening.trees { gas::ROWS } else { gas::ELEMENTS };
+        call(format!("opening, stage {i}"), own + STATE, work * *own as u64)
+    }));
     calls
 }

@@ -1,34 +1,24 @@
-//! The suites as stwo's prover takes them. Its traits can be implemented for types of this crate only, so that those of the
+//! Trees and channel as stwo's prover takes them. Its traits can be implemented for types of this crate only, so that those of the
 //! verifier are wrapped here.
 
-use std::marker::PhantomData;
-use std::simd::u32x16;
-
-use rayon::prelude::*;
 use stwo::core::channel::{Channel, MerkleChannel};
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::proof_of_work::GrindOps;
 use stwo::core::vcs::blake2_hash::Blake2sHash;
 use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
-use stwo::core::vcs_lifted::merkle_hasher::MerkleHasherLifted;
-use stwo::prover::backend::simd::column::BaseColumn;
 use stwo::prover::backend::simd::SimdBackend;
-use stwo::prover::backend::{BackendForChannel, Column, CpuBackend};
-use stwo::prover::vcs_lifted::ops::MerkleOpsLifted;
-use tessera_verifier::suite::{Digest, KeccakLeaf, Suite, SuiteChannel};
+use stwo::prover::backend::BackendForChannel;
+use tessera_verifier::suite::SuiteChannel;
 
 use crate::grind;
-use crate::trees;
-use tessera_kernels::hashes::{keccak, Domain, LaneHash, SIMD_LANES};
 
-/// The trees of a proof, whose leaves and nodes `H` hashes.
+/// The trees of a proof.
 #[derive(Debug, Default)]
-pub struct ProverTrees<H>(PhantomData<H>);
+pub struct ProverTrees;
 
-impl<H: MerkleHasherLifted<Hash = Blake2sHash>> MerkleChannel for ProverTrees<H> {
+impl MerkleChannel for ProverTrees {
     type C = ProverChannel;
-    type H = H;
+    type H = Blake2sMerkleHasher;
 
     fn mix_root(channel: &mut ProverChannel, root: Blake2sHash) {
         channel.0.mix_root(&root.0);
@@ -87,48 +77,4 @@ impl GrindOps<ProverChannel> for SimdBackend {
     }
 }
 
-/// Keccak-256 of leaves and nodes.
-#[derive(Clone, Debug, Default)]
-pub struct Keccak(KeccakLeaf);
-
-impl MerkleHasherLifted for Keccak {
-    type Hash = Blake2sHash;
-
-    fn hash_children(children: (Blake2sHash, Blake2sHash)) -> Blake2sHash {
-        KeccakLeaf::hash_children(children)
-    }
-
-    fn update_leaf(&mut self, column_values: &[BaseField]) {
-        self.0.update_leaf(column_values);
-    }
-
-    fn finalize(self) -> Blake2sHash {
-        MerkleHasherLifted::finalize(self.0)
-    }
-}
-
-impl MerkleOpsLifted<Keccak> for SimdBackend {
-    fn build_leaves(columns: &[&BaseColumn], lifting_log_size: u32) -> Vec<Blake2sHash> {
-        let rows = 1 << lifting_log_size;
-        if rows < SIMD_LANES || columns.is_empty() || columns.iter().any(|column| column.len() != rows) {
-            let columns: Vec<Vec<BaseField>> = columns.iter().map(|column| column.to_cpu()).collect();
-            let columns: Vec<&Vec<BaseField>> = columns.iter().collect();
-            return <CpuBackend as MerkleOpsLifted<Keccak>>::build_leaves(&columns, lifting_log_size);
-        }
-        let groups = (0..rows / SIMD_LANES).into_par_iter();
-        let leaves = groups.flat_map_iter(|group| {
-            let words: Vec<u32x16> = columns.iter().map(|column| column.data[group].into_simd()).collect();
-            keccak::Hashes::new(Domain::Leaf).finish(0, &words).map(Blake2sHash)
-        });
-        leaves.collect()
-    }
-
-    fn build_next_layer(prev_layer: &Vec<Blake2sHash>) -> Vec<Blake2sHash> {
-        let nodes: Vec<Digest> = prev_layer.iter().map(|node| node.0).collect();
-        let parents = trees::parents(Suite::Keccak, &nodes);
-        parents.into_iter().map(Blake2sHash).collect()
-    }
-}
-
-impl BackendForChannel<ProverTrees<Blake2sMerkleHasher>> for SimdBackend {}
-impl BackendForChannel<ProverTrees<Keccak>> for SimdBackend {}
+impl BackendForChannel<ProverTrees> for SimdBackend {}

@@ -8,7 +8,6 @@ mod tables;
 use num_traits::{One, Zero};
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use stwo::core::vcs_lifted::blake2_merkle::Blake2sMerkleHasher;
 use tessera_circuits::air::{base, Relations};
 use tessera_circuits::boundary::BoundaryUnits;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends, PublicBoundary};
@@ -52,7 +51,7 @@ use self::opening::{open, told, BandClaim, Claim};
 use self::tables::{add_counts, Side};
 
 type K = SecureField;
-type Scheme<'a> = stark::Scheme<'a, Blake2sMerkleHasher>;
+type Scheme<'a> = stark::Scheme<'a>;
 
 /// What a boundary is at the random point.
 fn boundary_at(public: &Public<'_>, boundary: &Boundary) -> K {

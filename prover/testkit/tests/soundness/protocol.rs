@@ -342,7 +342,7 @@ fn tables_are_those_of_the_parameters_whatever_root_the_key_has() {
         let alter = |tables: &mut Columns| tables[column][40_000] += BaseField::one();
         let mut own = LookupTables::new(&key.params, &key.config).columns;
         alter(&mut own);
-        scene.model.key.tables_root = root_of(key.header.hash_suite, &own);
+        scene.model.key.tables_root = root_of(&own);
         let hooks = Hooks {
             tables: &alter,
             ..HONEST
