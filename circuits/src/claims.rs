@@ -161,6 +161,11 @@ fn causal<K: Scalar>(a: &[K], b: &[K], u: &[K], v: &[K]) -> K {
     equal + below
 }
 
+/// Whether so many entries of a table of `2^length` take fewer products one by one than all of them do.
+const fn is_few(entries: usize, length: usize) -> bool {
+    entries * length < 1 << length
+}
+
 /// A point at which many weights are evaluated: the tables of `eq` of its ranges are made once.
 struct End<'a, K> {
     point: &'a [K],
@@ -188,6 +193,11 @@ impl<'a, K: Scalar> End<'a, K> {
         match weight {
             Weight::Eq(point) => eq_eval(point, own).unwrap_or_default(),
             Weight::Text(point, end) => end.eval(point, own),
+            // Few entries are cheaper one by one than in a table of all.
+            Weight::Dense(values) if is_few(values.iter().filter(|value| !value.is_zero()).count(), length) => {
+                let set = values.iter().enumerate().filter(|(_, value)| !value.is_zero());
+                set.map(|(i, value)| *value * index_eq(i, own)).sum()
+            }
             Weight::Dense(values) => K::dot(values, self.table(start, own)),
             Weight::Lazy(lazy) => {
                 let table = self.tables.entry((start, own.len()));
@@ -195,9 +205,8 @@ impl<'a, K: Scalar> End<'a, K> {
                 lazy.dot(table, start, &mut self.products)
             }
             Weight::Ones(_) => K::one(),
-            Weight::Sparse(_, entries) if entries.len() * length < 1 << length => {
-                let terms = entries.iter().map(|(i, value)| *value * index_eq(*i, own));
-                terms.fold(zero, |sum, term| sum + term)
+            Weight::Sparse(_, entries) if is_few(entries.len(), length) => {
+                entries.iter().map(|(i, value)| *value * index_eq(*i, own)).sum()
             }
             Weight::Sparse(_, entries) => {
                 let table = self.table(start, own);
