@@ -432,7 +432,8 @@ pub fn forge(
         ..
     } = proved;
     // The code is the verifier's.
-    let params = CommitmentParams::of_activations(&key.shape(claim.chunk, statement.lengths()), &key.weights);
+    let asked = key.shape(claim.chunk, statement.lengths()).with_leaf_limits(hooks.limits);
+    let params = CommitmentParams::of_activations(&asked, &key.weights);
     let mut transcript = (hooks.transcript)(claim.key, claim.model, &params, statement, claim.chunk, &claim.ends);
     let own_params = params;
     // The code of what is committed to, which is another one if the trace has other columns.
