@@ -239,7 +239,8 @@ try {
       if (k !== at) await refuse(`${about}, another one with its state`, stage(part, another), /another state/);
     }
     // Twice in one transaction: the second time with the state that is used up.
-    await refuse(`${about}, twice`, encode.advance(id, piece(part, count, state, data) + piece(part, count, state, data)), /another state|another segment|stage/);
+    const twice = encode.advance(id, piece(part, count, state, data) + piece(part, count, state, data));
+    if (twice.length / 2 < BYTES) await refuse(`${about}, twice`, twice, /another state|another segment|stage/);
     if (part === 0) {
       const where = own.parts[0][at].data;
       await refuse(`${about}, others behind it`, stage(0, { state, data: word(7) + where.slice(64) }), /another segment/);

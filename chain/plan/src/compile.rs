@@ -234,7 +234,9 @@ impl Compiler<'_> {
             Node::Eq(a, b) => [a.as_slice(), b.as_slice()].concat(),
             Node::Row(Row { table, total, .. }) => [self.made_of(*table), vec![total.0]].concat(),
             Node::Entry(table, _) | Node::Select(table, _) | Node::Below(table, _) => self.made_of(*table),
-            Node::Curve(Curve { high, low, .. }) => [*high, *low].into_iter().flat_map(|own| self.made_of(own)).collect(),
+            Node::Curve(Curve { high, low, .. }) => {
+                [*high, *low].into_iter().flat_map(|own| self.made_of(own)).collect()
+            }
             Node::Constant(_) | Node::Input(_) | Node::Bit(..) => Vec::new(),
         }
     }

@@ -22,9 +22,9 @@ mod gas {
     pub const GROUP: u64 = 220;
     pub const ROW_ENTRY: u64 = 35;
     pub const EXPONENT: u64 = 46;
-    pub const CURVE: u64 = 260_000;
-    pub const CURVE_ROW: u64 = 900;
-    pub const PLANE: u64 = 1_300;
+    pub const CURVE: u64 = 400_000;
+    pub const CURVE_ROW: u64 = 1_000;
+    pub const PLANE: u64 = 1_500;
 }
 
 /// An instruction that the next one may be a part of.
@@ -365,7 +365,8 @@ impl Encoder {
         self.number(u16::try_from(rows.len()).ok()?.into());
         self.gas += gas::CURVE;
         for row in rows {
-            self.code.extend([row.last, row.slope].map(u32::to_be_bytes).as_flattened());
+            self.code
+                .extend([row.last, row.slope].map(u32::to_be_bytes).as_flattened());
             self.code.push(u8::try_from(row.planes.len()).ok()?);
             self.code.extend(row.planes.as_flattened());
             self.gas += gas::CURVE_ROW + gas::PLANE * row.planes.len() as u64;

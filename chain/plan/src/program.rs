@@ -281,7 +281,9 @@ impl Machine {
             let mut more = SecureField::zero();
             for _ in 0..planes {
                 let plane = code.take(CURVE / 8)?;
-                let places = plane.iter().flat_map(|byte| (0..8).rev().map(move |bit| (byte >> bit) & 1 == 1));
+                let places = plane
+                    .iter()
+                    .flat_map(|byte| (0..8).rev().map(move |bit| (byte >> bit) & 1 == 1));
                 let own = places.zip(&sums).filter_map(|(set, own)| set.then_some(*own));
                 more = more + more + own.sum::<SecureField>();
             }

@@ -6,7 +6,9 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::P;
 use tessera_circuits::scalar::{Scalar, Source};
 
-use crate::symbol::{layers, push, push_table, select, Curve, CurveRow, Node, Row, Symbol, Table, CURVE, CURVE_LOG, PLANES};
+use crate::symbol::{
+    layers, push, push_table, select, Curve, CurveRow, Node, Row, Symbol, Table, CURVE, CURVE_LOG, PLANES,
+};
 
 /// The products, entry by entry, of the tables of some points.
 fn product_of(points: &[&[Symbol]]) -> Vec<Symbol> {
@@ -38,7 +40,10 @@ fn curve_row(values: &[u32]) -> Option<CurveRow> {
         .collect();
     let slope = steps.iter().copied().min()?;
     let more: Vec<u64> = steps.iter().map(|own| own.abs_diff(slope)).collect();
-    let bits = more.iter().map(|own| own.checked_ilog2().map_or(0, |log| log as usize + 1)).max()?;
+    let bits = more
+        .iter()
+        .map(|own| own.checked_ilog2().map_or(0, |log| log as usize + 1))
+        .max()?;
     let plane = |bit: usize| {
         let mut plane = [0; CURVE / 8];
         // Nothing stands before the first value, so that it has no step.
@@ -66,7 +71,9 @@ fn curve(point: &[Symbol], values: &[u32]) -> Option<Symbol> {
     };
     let rows = values.chunks(CURVE).map(row).collect::<Option<_>>()?;
     let entries = push_table(Table::Eq(low.to_vec()));
-    let entries = (0..CURVE as u32).map(|place| push(Node::Entry(entries, place))).collect();
+    let entries = (0..CURVE as u32)
+        .map(|place| push(Node::Entry(entries, place)))
+        .collect();
     Some(push(Node::Curve(Curve {
         high: push_table(Table::Eq(high.to_vec())),
         low: push_table(Table::Prefix(entries)),

@@ -22,7 +22,11 @@ fn element(random: &mut SplitMix) -> SecureField {
 
 /// A plan of a model, followed with statements of its lengths that are not the one it was made with.
 fn agree(config: &ModelConfig, format: WeightFormat, prompt: usize, outputs: usize) {
-    agree_on(&unrooted_key_of(Suite::Keccak, &random_model(config.clone(), format, 3)), prompt, outputs);
+    agree_on(
+        &unrooted_key_of(Suite::Keccak, &random_model(config.clone(), format, 3)),
+        prompt,
+        outputs,
+    );
 }
 
 /// Follows a plan of a key, whatever the key, with statements of its lengths.

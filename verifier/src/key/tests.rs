@@ -225,7 +225,11 @@ fn the_recipe_is_all_that_is_behind_the_other_fields() {
 fn an_unknown_hash_suite_is_refused_by_name() {
     let of = |hash_suite: Suite| {
         let mut key = key();
-        key.header = KeyHeader { hash_suite, ..key.header }.with_tables(TableArgument::Gkr);
+        key.header = KeyHeader {
+            hash_suite,
+            ..key.header
+        }
+        .with_tables(TableArgument::Gkr);
         key.tables_root = [0; 32];
         key
     };

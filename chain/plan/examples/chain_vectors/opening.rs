@@ -111,7 +111,18 @@ pub fn rows(random: &mut Random) {
 
 /// Last messages at coordinates of positions, and oracles of codewords.
 pub fn oracles(random: &mut Random) {
-    for (log, count) in [(0, 2), (1, 3), (2, 9), (3, 20), (4, 20), (5, 1), (6, 40), (7, 40), (8, 93), (9, 93)] {
+    for (log, count) in [
+        (0, 2),
+        (1, 3),
+        (2, 9),
+        (3, 20),
+        (4, 20),
+        (5, 1),
+        (6, 40),
+        (7, 40),
+        (8, 93),
+        (9, 93),
+    ] {
         let message = random.elements(1 << log);
         // Most of them are near others, which share what is calculated first.
         let mut positions: Vec<u32> = (0..count)
@@ -130,7 +141,9 @@ pub fn oracles(random: &mut Random) {
             if !positions.is_sorted_by(|a, b| a < b) || positions.iter().any(|own| own >> 14 != 0) {
                 return None;
             }
-            let values = positions.into_iter().map(|own| evaluate_line(&message, line_coordinate(14, own)));
+            let values = positions
+                .into_iter()
+                .map(|own| evaluate_line(&message, line_coordinate(14, own)));
             Some(bytes_of(&values.collect::<Option<Vec<K>>>()?))
         });
     }

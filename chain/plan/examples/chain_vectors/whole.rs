@@ -36,6 +36,9 @@ use super::{case, lookups, refused, sumchecks, Random, K};
 
 type Failure = Box<dyn std::error::Error>;
 
+/// The claims on the leaves of all trees; there, the denominators of trees of lookups and the numerator of that of the tables.
+type Leaves = (Vec<LinearClaim>, Vec<K>, Option<K>);
+
 /// The parts of a proof that are verified as such, from its beginning.
 pub fn parts(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<(), Failure> {
     let [own] = proof.chunks.as_slice() else {
@@ -96,7 +99,7 @@ fn opening_of(
     (whole_proof, own): (&Proof, &ChunkProof),
     public: &Public<'_>,
     (products, families): (&[K], &[(Product, K)]),
-    (lookup_claims, denominators, counts): (Vec<LinearClaim>, Vec<K>, Option<K>),
+    (lookup_claims, denominators, counts): Leaves,
     (t, random): (&mut Transcript, &mut Random),
 ) -> Result<(), Failure> {
     let (shape, whole) = (public.shape, Chunk::whole(key.config.layers));
@@ -185,14 +188,14 @@ pub fn relation_elements(mut t: Transcript) -> Vec<K> {
     (0..5).flat_map(|_| t.channel().draw_secure_felts(2)).collect()
 }
 
-/// The trees of lookups and that of the tables: the claims on their leaves, the denominators of the former and the numerator of the latter there.
+/// The trees of lookups, and that of the tables.
 fn leaves(
     powers: &Powers<'_>,
     trees: &[LookupTree],
     relations: &Relations,
     proof: &ChunkProof,
     (t, random): (&mut Transcript, &mut Random),
-) -> Result<(Vec<LinearClaim>, Vec<K>, Option<K>), Failure> {
+) -> Result<Leaves, Failure> {
     let tables = powers.shape.table_tree();
     let logs = Forest::of(powers.shape).logs_with(tables.as_ref());
     lookups(

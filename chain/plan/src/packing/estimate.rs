@@ -87,11 +87,7 @@ impl Plan {
 }
 
 fn calls(plan: &Plan, lengths: &Lengths) -> Vec<Call> {
-    let Lengths {
-        header,
-        said,
-        opening,
-    } = lengths;
+    let Lengths { header, said, opening } = lengths;
     let mut calls = vec![call(
         "what is said, up to the queries",
         header + said + opening.conversation,

@@ -432,7 +432,9 @@ pub fn forge(
         ..
     } = proved;
     // The code is the verifier's.
-    let asked = key.shape(claim.chunk, statement.lengths()).with_leaf_limits(hooks.limits);
+    let asked = key
+        .shape(claim.chunk, statement.lengths())
+        .with_leaf_limits(hooks.limits);
     let params = CommitmentParams::of_activations(&asked, &key.weights);
     let mut transcript = (hooks.transcript)(claim.key, claim.model, &params, statement, claim.chunk, &claim.ends);
     let own_params = params;
