@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::TableColumn;
 use tessera_circuits::air::tables::{LookupTables, TableParams};
@@ -40,20 +40,40 @@ impl Known {
     }
 }
 
-/// Products of elements that add up in 64 bits: `4 (P - 1)^2 < (2 P)^2`, up to which [`BaseField::reduce`] is exact.
-const PRODUCTS: usize = 4;
-
 /// The sum of the rows of a column, each with its weight.
 pub fn dot(column: &[BaseField], weights: &[SecureField]) -> SecureField {
+    const ORDER: u64 = P as u64;
     let mut sums = [0u64; 4];
-    for (values, weights) in column.chunks(PRODUCTS).zip(weights.chunks(PRODUCTS)) {
-        let mut products = [0u64; 4];
-        for (value, weight) in values.iter().zip(weights) {
-            let terms = weight.to_m31_array().map(|own| u64::from(value.0) * u64::from(own.0));
-            products.iter_mut().zip(terms).for_each(|(sum, term)| *sum += term);
+    for (value, weight) in column.iter().zip(weights) {
+        for (sum, own) in sums.iter_mut().zip(weight.to_m31_array()) {
+            let product = u64::from(value.0) * u64::from(own.0);
+            // `2^31` is 1. What is left is below `2^32`, so that `2^16` rows stay far below `P^2`, up to which `reduce` is exact.
+            *sum += (product & ORDER) + (product >> 31);
         }
-        let reduced = products.map(|sum| u64::from(BaseField::reduce(sum).0));
-        sums.iter_mut().zip(reduced).for_each(|(sum, own)| *sum += own);
     }
     SecureField::from_m31_array(sums.map(BaseField::reduce))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At the borders of the field, where four products add up to more than `P^2`, and of as many rows as a table has.
+    #[test]
+    fn sums_of_products_are_exact() {
+        let largest = BaseField::from_u32_unchecked(P - 1);
+        let weight = |word: u32| SecureField::from_u32_unchecked(word, P - 1, word / 2, 1);
+        let cases: [&[u32]; 4] = [
+            &[P - 1, P - 1, P - 1, 2],
+            &[P - 1; 9],
+            &[P - 1; 1 << 16],
+            &[1, P - 1, P - 2, 3, P / 2],
+        ];
+        for words in cases {
+            let weights: Vec<SecureField> = words.iter().map(|word| weight(*word)).collect();
+            let column = vec![largest; weights.len()];
+            let expected = weights.iter().map(|weight| *weight * largest).sum::<SecureField>();
+            assert_eq!(dot(&column, &weights), expected, "{} rows", words.len());
+        }
+    }
 }
