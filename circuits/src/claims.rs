@@ -3,251 +3,28 @@
 //! axis of the part's row index. Both sides derive the same list; the prover proves it with one batched
 //! sumcheck, the verifier evaluates the `W` itself.
 
+mod end;
 mod lazy;
 mod operands;
 mod said;
 mod values;
+mod weight;
 
 use std::collections::BTreeMap;
 use std::ops::{Add, Mul, Range};
 
 use stwo::core::fields::qm31::SecureField;
 
-use crate::band::Band;
-use crate::mle::{eq_eval, eq_table, index_eq};
-use crate::scalar::{Corner, Scalar, Word};
+use crate::mle::index_eq;
+use crate::scalar::Scalar;
 use crate::shape::{Cut, Part, Shape};
-use crate::text::{products, TextEnd};
 
-use self::lazy::Products;
+use self::end::End;
 pub use self::lazy::{Factor, Lazy, Residual, Scaled};
 pub use self::operands::{Operands, PLACES};
 pub use self::said::{Heard, Said};
 pub use self::values::Values;
-
-/// Weights along one axis.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Weight<K = SecureField> {
-    /// `eq(point, .)`
-    Eq(Vec<K>),
-    /// `eq(point, .)` on the rows of the text, zero behind it, over `2^k` token rows that have its last one.
-    Text(Vec<K>, TextEnd),
-    /// An explicit vector, of power-of-two length.
-    Dense(Values<K>),
-    /// A vector that a list of the key makes of another one.
-    Lazy(Lazy<K>),
-    /// All ones, over `2^log` entries.
-    Ones(u32),
-    /// These entries of `2^log`, ascending, zero elsewhere. Lanes without an entry have no group.
-    Sparse(u32, Vec<(usize, K)>),
-    /// `eq(row, i) eq(key, j)` on the pairs of a band, zero elsewhere, over the queries `i` and the keys `j` of a pair of blocks of tokens, which
-    /// are two axes of equal length. With the end of the text, the block of the queries is its last one, and the weight is zero where `i` is
-    /// behind the text.
-    Open(Vec<K>, Vec<K>, Band, Option<TextEnd>),
-}
-
-impl<K: Scalar> Weight<K> {
-    /// An explicit vector, of power-of-two length.
-    pub fn dense(values: Vec<K>) -> Self {
-        Self::Dense(values.into())
-    }
-
-    /// A vector that a list of the key makes of another one. Symbols have all of it, as a plan is what is calculated once.
-    pub fn made(lazy: Lazy<K>) -> Self {
-        match K::SYMBOLIC {
-            true => Self::dense(lazy.table()),
-            false => Self::Lazy(lazy),
-        }
-    }
-
-    /// `eq(point, .)` on the rows of the text.
-    pub fn text(point: &[K], end: TextEnd) -> Self {
-        match end.is_whole::<K>(point.len()) {
-            true => Self::Eq(point.to_vec()),
-            false => Self::Text(point.to_vec(), end),
-        }
-    }
-
-    /// `eq(word, .)` over `2^log` entries.
-    pub fn one_at(log: u32, word: Word) -> Self {
-        match K::corner(log, word) {
-            Corner::Index(index) => Self::Sparse(log, vec![(index, K::one())]),
-            Corner::Point(point) => Self::Eq(point),
-        }
-    }
-
-    /// log2 of the length.
-    pub fn log_len(&self) -> u32 {
-        match self {
-            Self::Eq(point) | Self::Text(point, _) => point.len() as u32,
-            Self::Dense(values) => values.len().next_power_of_two().trailing_zeros(),
-            Self::Lazy(lazy) => lazy.weights().len().next_power_of_two().trailing_zeros(),
-            Self::Ones(log) | Self::Sparse(log, _) => *log,
-            Self::Open(row, key, ..) => (row.len() + key.len()) as u32,
-        }
-    }
-
-    /// All weights.
-    pub fn table(&self) -> Vec<K> {
-        match self {
-            Self::Eq(point) => eq_table(point),
-            Self::Text(point, end) => end.cut(eq_table(point)),
-            Self::Dense(values) => values.to_vec(),
-            Self::Lazy(lazy) => lazy.table(),
-            Self::Ones(log) => vec![K::one(); 1 << log],
-            Self::Sparse(log, entries) => {
-                let mut table = vec![K::zero(); 1 << log];
-                for (i, value) in entries {
-                    if let Some(own) = table.get_mut(*i) {
-                        *own = *value;
-                    }
-                }
-                table
-            }
-            Self::Open(row, key, band, end) => {
-                let keys = eq_table(key);
-                let rows = eq_table(row);
-                let rows = end.map_or(rows.clone(), |end| end.cut(rows)).into_iter().enumerate();
-                let of_row = |(i, w): (usize, K)| {
-                    let open = move |j: usize, v: K| if band.has(i, j) { w * v } else { K::zero() };
-                    keys.iter()
-                        .enumerate()
-                        .map(move |(j, v)| open(j, *v))
-                        .collect::<Vec<_>>()
-                };
-                rows.flat_map(of_row).collect()
-            }
-        }
-    }
-
-    /// One weight.
-    pub fn at(&self, index: usize) -> K {
-        match self {
-            Self::Eq(point) => index_eq(index, point),
-            Self::Text(point, end) => match end.has(index, point.len()) {
-                true => index_eq(index, point),
-                false => K::zero(),
-            },
-            Self::Dense(values) => values.get(index).copied().unwrap_or_default(),
-            Self::Lazy(lazy) => lazy.at(index),
-            Self::Ones(_) => K::one(),
-            Self::Sparse(_, entries) => {
-                let own = entries.binary_search_by_key(&index, |(i, _)| *i).ok();
-                own.and_then(|at| entries.get(at))
-                    .map_or(K::zero(), |(_, value)| *value)
-            }
-            Self::Open(row, key, band, end) => {
-                let (i, j) = (index >> key.len(), index & ((1 << key.len()) - 1));
-                match band.has(i, j) && end.is_none_or(|end| end.has(i, row.len())) {
-                    true => index_eq(i, row) * index_eq(j, key),
-                    false => K::zero(),
-                }
-            }
-        }
-    }
-}
-
-/// `sum_(j <= i) eq(a, i) eq(u, i) eq(b, j) eq(v, j)`, bit by bit from the first: with the bits of `i` and `j` equal so far, or `j`
-/// below `i`.
-fn causal<K: Scalar>(a: &[K], b: &[K], u: &[K], v: &[K]) -> K {
-    let one = K::one();
-    let (mut equal, mut below) = (one, K::zero());
-    for ((a, u), (b, v)) in a.iter().zip(u).zip(b.iter().zip(v)) {
-        let [i0, i1] = [(one - *a) * (one - *u), *a * *u];
-        let [j0, j1] = [(one - *b) * (one - *v), *b * *v];
-        below = below * (i0 + i1) * (j0 + j1) + equal * i1 * j0;
-        equal *= i0 * j0 + i1 * j1;
-    }
-    equal + below
-}
-
-/// Whether so many entries of a table of `2^length` take fewer products one by one than all of them do.
-const fn is_few(entries: usize, length: usize) -> bool {
-    entries * length < 1 << length
-}
-
-/// A point at which many weights are evaluated: the tables of `eq` of its ranges are made once.
-struct End<'a, K> {
-    point: &'a [K],
-    tables: BTreeMap<(usize, usize), Vec<K>>,
-    products: Products<K>,
-}
-
-impl<'a, K: Scalar> End<'a, K> {
-    const fn new(point: &'a [K]) -> Self {
-        Self {
-            point,
-            tables: BTreeMap::new(),
-            products: Products::new(),
-        }
-    }
-
-    /// Multilinear extension of a weight at the coordinates from `start` on; zero where there are too few, which does not
-    /// happen, as weights have the lengths of axes.
-    fn eval(&mut self, weight: &Weight<K>, start: usize) -> K {
-        let length = weight.log_len() as usize;
-        let Some(own) = self.point.get(start..start + length) else {
-            return K::zero();
-        };
-        let zero = K::zero();
-        match weight {
-            Weight::Eq(point) => eq_eval(point, own).unwrap_or_default(),
-            Weight::Text(point, end) => end.eval(point, own),
-            // Few entries are cheaper one by one than in a table of all.
-            Weight::Dense(values) if is_few(values.iter().filter(|value| !value.is_zero()).count(), length) => {
-                let set = values.iter().enumerate().filter(|(_, value)| !value.is_zero());
-                set.map(|(i, value)| *value * index_eq(i, own)).sum()
-            }
-            Weight::Dense(values) => K::dot(values, self.table(start, own)),
-            Weight::Lazy(lazy) => {
-                let table = self.tables.entry((start, own.len()));
-                let table = table.or_insert_with(|| eq_table(own));
-                lazy.dot(table, start, &mut self.products)
-            }
-            Weight::Ones(_) => K::one(),
-            Weight::Sparse(_, entries) if is_few(entries.len(), length) => {
-                entries.iter().map(|(i, value)| *value * index_eq(*i, own)).sum()
-            }
-            Weight::Sparse(_, entries) => {
-                let table = self.table(start, own);
-                let terms = entries.iter().filter_map(|(i, value)| Some(*value * *table.get(*i)?));
-                terms.fold(zero, |sum, term| sum + term)
-            }
-            Weight::Open(row, key, band, end) => {
-                let (u, v) = own.split_at(row.len().min(own.len()));
-                match (*band, end) {
-                    (Band::CAUSAL, Some(end)) => end.causal([row, key], [u, v]),
-                    (Band::CAUSAL, None) => causal(row, key, u, v),
-                    _ => band.sum(&products(row, u), &products(key, v), *end),
-                }
-            }
-        }
-    }
-
-    /// `eq(own, .)`, of the coordinates from `start` on.
-    fn table(&mut self, start: usize, own: &[K]) -> &[K] {
-        let table = self.tables.entry((start, own.len()));
-        table.or_insert_with(|| eq_table(own))
-    }
-
-    /// `W~` of a sum of tensor products.
-    fn eval_sum(&mut self, tensors: &[Tensor<K>]) -> K {
-        let mut sum = K::zero();
-        for tensor in tensors {
-            let mut start = 0;
-            let factors = tensor.iter().map(|weight| {
-                let own = self.eval(weight, start);
-                start += weight.log_len() as usize;
-                own
-            });
-            sum += K::product(&factors.collect::<Vec<_>>());
-        }
-        sum
-    }
-}
-
-/// A tensor product: one weight per axis of a part, or for an axis and those after it together.
-pub type Tensor<K = SecureField> = Vec<Weight<K>>;
+pub use self::weight::{Tensor, Weight};
 
 /// Linear combination of columns of one part under one `W`.
 #[derive(Clone, Debug)]

@@ -93,6 +93,12 @@ pub trait Scalar:
     /// The sum of the entries of a table `eq(point, .)`, each times a number.
     fn combine(table: &[Self], factor: impl Fn(usize) -> BaseField) -> Self;
 
+    /// The extension at a point of a function whose values mostly differ little from one to the next: `values[i]` is its value at `i`. A plan
+    /// has fewer instructions for it than for any other list.
+    fn function(point: &[Self], values: &[BaseField]) -> Self {
+        Self::combine(&Self::eq_table(point), |i| values.get(i).copied().unwrap_or_default())
+    }
+
     /// The sum of all entries of a list.
     fn sum_of(list: &[Self]) -> Self;
 

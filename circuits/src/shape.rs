@@ -321,13 +321,13 @@ impl Shape {
         self.limits
     }
 
-    /// The same row spaces under other limits ([`Self::with_leaf_limits`]).
+    /// Sets other limits, and leaves counts of the tables as they are ([`Self::with_leaf_limits`] makes them anew).
     pub(crate) const fn within(mut self, limits: LeafLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The same with one more part, which comes after all others.
+    /// Appends a part, which comes after all others.
     pub(crate) fn and(mut self, rows: Rows) -> Self {
         let part = rows.part;
         self.parts.push(part);
@@ -336,7 +336,7 @@ impl Shape {
         self
     }
 
-    /// The same without the last part, if it is this one.
+    /// Removes the last part, if it is this one.
     pub(crate) fn without(mut self, part: Part) -> Self {
         self.parts.retain(|own| *own != part);
         self.laid.truncate(part.index());

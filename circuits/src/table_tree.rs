@@ -107,7 +107,8 @@ impl TableTree {
         planes.map(|(plane, relation)| (plane, *relation, index_eq(plane, prefix)))
     }
 
-    /// The claim on the counts that a claim on the numerators at a point comes down to; `weight` is that of the balance groups.
+    /// Turns a claim on the numerators at a point into the claim on the counts that it follows from. `weight` is the challenge that weighs balance
+    /// groups, if there are several.
     pub fn claim<K: Scalar>(&self, weight: Option<K>, point: &[K]) -> LinearClaim<K> {
         let weight = weight.unwrap_or_else(K::one);
         let powers = successors(Some(K::one()), |power| Some(*power * weight));
@@ -181,7 +182,7 @@ impl Shape {
         Some(TableTree { relations, balances })
     }
 
-    /// The same row spaces, where the lookup tables are proved in this way.
+    /// Adds a part for the counts if a tree proves the lookup tables, and removes it if a STARK does.
     #[must_use]
     pub fn with_tables(self, tables: TableArgument) -> Self {
         let own = self.without(Part::COUNTS);

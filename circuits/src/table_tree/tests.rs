@@ -1,4 +1,4 @@
-//! The tree of the tables ends in what its leaves are.
+//! The claims and denominators in which the tree of the tables ends are the extensions of its leaves.
 
 use proptest::prelude::*;
 use stwo::core::channel::Blake2sChannel;
