@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use tessera_circuits::chunk::{Chunk, Ends};
-use tessera_circuits::table_tree::TableArgument;
 use tessera_plan::calculate::in_order;
 use tessera_plan::{band_ends, expected, has_plans, Plan};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
+use tessera_verifier::suite::Suite;
 use tessera_verifier::verify::{verify, verify_conversation, ChunkStatement};
 
 /// All files of an extension in a folder and the folders in it.
@@ -33,7 +33,7 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     if verify(key, proof).is_err() {
         return Ok(false);
     }
-    let none = !has_plans(&key.config) || key.table_argument() != TableArgument::Gkr;
+    let none = !has_plans(&key.config) || key.header.hash_suite != Suite::Keccak;
     let ([own], false) = (proof.chunks.as_slice(), none) else {
         return Ok(false);
     };

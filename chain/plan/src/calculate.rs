@@ -179,10 +179,7 @@ fn entries<K: Scalar>(key: &ModelKey, shape: &Shape, inputs: &Inputs<K>) -> K {
         return K::zero();
     };
     let tables = LookupTables::new(&key.params, &key.config);
-    let value = |column, rows: &[K]| {
-        let values = tables.column(column).unwrap_or_default();
-        K::combine(&K::eq_table(rows), |row| values.get(row).copied().unwrap_or_default())
-    };
+    let value = |column, rows: &[K]| K::function(rows, tables.column(column).unwrap_or_default());
     tree.denominator(|relation| challenges(shape, inputs, relation), value, point)
 }
 

@@ -22,9 +22,10 @@ mod gas {
     pub const GROUP: u64 = 220;
     pub const ROW_ENTRY: u64 = 35;
     pub const EXPONENT: u64 = 46;
-    pub const CURVE: u64 = 400_000;
-    pub const CURVE_ROW: u64 = 1_000;
-    pub const PLANE: u64 = 1_500;
+    pub const CURVE: u64 = 425_000;
+    pub const CURVE_ROW: u64 = 500;
+    pub const WITH_PLANES: u64 = 800;
+    pub const PLANE: u64 = 1_900;
 }
 
 /// An instruction that the next one may be a part of.
@@ -369,7 +370,8 @@ impl Encoder {
                 .extend([row.last, row.slope].map(u32::to_be_bytes).as_flattened());
             self.code.push(u8::try_from(row.planes.len()).ok()?);
             self.code.extend(row.planes.as_flattened());
-            self.gas += gas::CURVE_ROW + gas::PLANE * row.planes.len() as u64;
+            let product = if row.planes.is_empty() { 0 } else { gas::WITH_PLANES };
+            self.gas += gas::CURVE_ROW + product + gas::PLANE * row.planes.len() as u64;
         }
         Some(())
     }

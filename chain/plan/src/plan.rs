@@ -8,10 +8,10 @@ use tessera_circuits::mle::eval_padded;
 use tessera_circuits::model::ModelConfig;
 use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::{Lengths, Statement};
-use tessera_circuits::table_tree::TableArgument;
 use tessera_circuits::trees::Forest;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::public::Inputs;
+use tessera_verifier::suite::Suite;
 use tessera_verifier::verify::Conversation;
 use thiserror::Error;
 
@@ -39,9 +39,9 @@ pub enum NoPlan {
     /// The model [has no plans](has_plans).
     #[error("there is no plan of such a model: contracts verify no encoders, no sliding windows, no capped scores and no norms of sums")]
     Model,
-    /// A STARK proves the lookup tables.
-    #[error("there is no plan of such a key: contracts verify no STARK (setup --tables gkr)")]
-    Tables,
+    /// The key is of another suite than Keccak-256.
+    #[error("there is no plan of such a key: contracts verify proofs under keys of Keccak-256 (setup --hash keccak)")]
+    Suite,
     /// The model treats rows of one token as leading rows, which contracts do not check.
     #[error("contracts verify no such model, because it treats rows of one token as leading rows")]
     LeadingToken,
@@ -98,8 +98,9 @@ impl Plan {
         if !has_plans(&key.config) {
             return Err(NoPlan::Model);
         }
-        if key.table_argument() != TableArgument::Gkr {
-            return Err(NoPlan::Tables);
+        // Under which no STARK proves the tables.
+        if key.header.hash_suite != Suite::Keccak {
+            return Err(NoPlan::Suite);
         }
         if key.params.leading.token.is_some() {
             return Err(NoPlan::LeadingToken);
@@ -125,7 +126,9 @@ impl Plan {
             (count, results.in_order())
         });
         let (instructions, left) = compile(&record, inputs, &results).ok_or(NoPlan::Program)?;
-        let program = cut(&instructions, inputs, &left, budget).ok_or(NoPlan::Program)?;
+        // Tokens of rows, those of the output, and one word of every other kind.
+        let words = rows + outputs + 3;
+        let program = cut(&instructions, inputs, &left, (budget, words)).ok_or(NoPlan::Program)?;
         Ok(Self { program, inputs, shape })
     }
 

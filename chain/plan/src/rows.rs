@@ -60,8 +60,9 @@ fn curve_row(values: &[u32]) -> Option<CurveRow> {
     })
 }
 
-/// The sum of the entries of `eq` of a point, times the values of a function, of which the last ones may be missing: they are 0.
-fn curve(point: &[Symbol], values: &[u32]) -> Option<Symbol> {
+/// The extension of a function at a point, by its steps; `None` if they are too large, or if there are too few values for a row. Values that are
+/// missing at the end are 0.
+pub fn curve(point: &[Symbol], values: &[u32]) -> Option<Symbol> {
     let (high, low) = point.split_at(point.len().checked_sub(CURVE_LOG)?);
     let row = |own: &[u32]| {
         // Nothing of the last row may be missing.
@@ -69,7 +70,11 @@ fn curve(point: &[Symbol], values: &[u32]) -> Option<Symbol> {
         own.resize(CURVE, 0);
         curve_row(&own)
     };
-    let rows = values.chunks(CURVE).map(row).collect::<Option<_>>()?;
+    let real = values.iter().rposition(|own| *own != 0).map_or(0, |last| last + 1);
+    let rows: Vec<CurveRow> = values.get(..real)?.chunks(CURVE).map(row).collect::<Option<_>>()?;
+    if rows.is_empty() {
+        return None;
+    }
     let entries = push_table(Table::Eq(low.to_vec()));
     let entries = (0..CURVE as u32)
         .map(|place| push(Node::Entry(entries, place)))
@@ -81,9 +86,6 @@ fn curve(point: &[Symbol], values: &[u32]) -> Option<Symbol> {
     })))
 }
 
-/// log2 of the number of values from which on a function is taken by its steps.
-const FUNCTION_LOG: usize = 16;
-
 /// The sum of the products of the entries of tables of as many variables, times numbers.
 pub fn factored(points: &[Vec<Symbol>], factors: &[u32]) -> Symbol {
     let variables = points.first().map_or(0, Vec::len);
@@ -91,11 +93,6 @@ pub fn factored(points: &[Vec<Symbol>], factors: &[u32]) -> Symbol {
     let Some(factors) = factors.get(..real).filter(|own| !own.is_empty()) else {
         return Symbol::zero();
     };
-    if let ([point], FUNCTION_LOG) = (points, variables) {
-        if let Some(own) = curve(point, factors) {
-            return own;
-        }
-    }
     let low = row_log(variables, real);
     let halves: Vec<(&[Symbol], &[Symbol])> = points
         .iter()

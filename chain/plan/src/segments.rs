@@ -8,18 +8,24 @@ use crate::encode::Encoder;
 /// What a segment may take.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Elements that it is given.
-    pub elements: usize,
+    /// Bytes of what it is given: elements, and the words of the statement.
+    pub bytes: usize,
     /// Gas, that of its calldata among it.
     pub gas: u64,
 }
 
 impl Budget {
-    /// What a transaction of Ethereum has, `2^17` bytes and `2^24` gas, less what the rest of the state and the calls take.
+    /// What a transaction of Ethereum has, `2^17` bytes and `2^24` gas, less what is around elements and words: 1,024 bytes that
+    /// `submit.mjs` leaves free, digests, results and the addresses of pages; and the gas of the calls.
     pub const TRANSACTION: Self = Self {
-        elements: 7_000,
+        bytes: 129_000,
         gas: 13_000_000,
     };
+
+    /// How many elements of sixteen bytes there is room for beside so many words of four.
+    const fn elements(self, words: usize) -> usize {
+        self.bytes.saturating_sub(4 * words) / 16
+    }
 }
 
 /// Gas of taking and leaving an element: sixteen bytes of calldata, its digest and copies.
@@ -72,6 +78,7 @@ struct Cutter<'a> {
     last: Vec<usize>,
     outputs: &'a [Element],
     inputs: usize,
+    elements: usize,
     budget: Budget,
 }
 
@@ -179,7 +186,7 @@ impl Cutter<'_> {
             let words = before.map(|before| before + 1 + SUBSETS).fold(held, u64::max);
             let all = gas.get(to)? - gas.get(from)? + memory(words) + CARRIED * (given + left) as u64;
             let within = all + 100 * slack as u64 <= self.budget.gas && held + (slack as u64) < 1 << 16;
-            Some(given <= self.budget.elements && within)
+            Some(given <= self.elements && within)
         };
         // The fewest segments to each place, the elements between them, and the place before.
         let mut best: Vec<Option<(usize, usize, usize)>> = vec![None; count + 1];
@@ -212,8 +219,14 @@ impl Cutter<'_> {
     }
 }
 
-/// A program as segments. `None` if one instruction is too long.
-pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element], budget: Budget) -> Option<Vec<Segment>> {
+/// A program as segments, for statements of so many words. `None` if one instruction is too long.
+pub fn cut(
+    instructions: &[Instruction],
+    inputs: usize,
+    outputs: &[Element],
+    (budget, words): (Budget, usize),
+) -> Option<Vec<Segment>> {
+    let elements = budget.elements(words);
     let end = instructions.last().map_or(inputs, |own| (own.to + own.count) as usize);
     let (mut written, mut last) = (vec![0; inputs], vec![0; end]);
     for (i, own) in instructions.iter().enumerate() {
@@ -232,6 +245,7 @@ pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element], bud
         last,
         outputs,
         inputs,
+        elements,
         budget,
     };
     // Constants are written in every segment that reads them, and runs end at cuts: how much that is shows when it is done.
@@ -240,7 +254,7 @@ pub fn cut(instructions: &[Instruction], inputs: usize, outputs: &[Element], bud
         let segments: Option<Vec<Segment>> = (cuts.iter().zip(cuts.iter().skip(1)))
             .map(|(from, to)| cutter.segment(*from, *to))
             .collect();
-        let fits = |own: &Segment| own.given <= budget.elements && own.gas <= budget.gas;
+        let fits = |own: &Segment| own.given <= elements && own.gas <= budget.gas;
         if let Some(segments) = segments.filter(|own| own.iter().all(fits)) {
             return Some(segments);
         }

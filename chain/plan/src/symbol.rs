@@ -54,8 +54,9 @@ pub struct Row {
     pub groups: Vec<(u32, Vec<u8>)>,
 }
 
-/// The values of a function, each times the entry of `eq` at its place, in rows. The entries are the products of those of two tables of half
-/// of the coordinates each: a row has the values at one entry of the first table.
+/// The extension of a function at a point: a plan multiplies each value with the entry of `eq` at its place, and adds up. Such an entry is the
+/// product of an entry of a first table and one of a second table, because each table has some coordinates of the point. A row has the values that
+/// share an entry of the first table.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Curve {
     /// The first table.

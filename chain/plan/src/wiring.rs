@@ -4,7 +4,7 @@ use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::scalar::{Corner, Scalar, Source, Word};
 
-use crate::rows::{factored, sum_below};
+use crate::rows::{curve, factored, sum_below};
 use crate::symbol::{node, point_of, push, push_table, select, times, Node, Symbol, Table, HALF_LOG};
 
 /// The number whose bits a point has, the most significant one first.
@@ -143,6 +143,12 @@ impl Scalar for Symbol {
             }
             _ => table.iter().zip(factors).map(|(own, factor)| own.scale(factor)).sum(),
         }
+    }
+
+    fn function(point: &[Self], values: &[BaseField]) -> Self {
+        let own: Vec<u32> = values.iter().map(|value| value.0).collect();
+        curve(point, &own)
+            .unwrap_or_else(|| Self::combine(&Self::eq_table(point), |i| values.get(i).copied().unwrap_or_default()))
     }
 
     fn sum_of(list: &[Self]) -> Self {

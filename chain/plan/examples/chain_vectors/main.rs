@@ -395,6 +395,7 @@ fn run() -> Result<(), Box<dyn std::error::Error>> {
     evaluations(&mut random);
     opening::rows(&mut random);
     opening::oracles(&mut random);
+    plans::functions(&mut random);
     plans::programs(&mut random);
     let plans = plans::plans(&key, &proof, &mut random)?;
     for (plan, name) in plans.iter().zip(["plan", "cut plan"]) {

@@ -189,6 +189,33 @@ fn instruction(random: &mut Random, next: &mut usize) -> Vec<u8> {
 /// The instruction that ends a segment.
 const LEAVE: u8 = 14;
 
+/// What the extension of a function takes: without rows, of rows without planes, and of rows with one and with three planes.
+pub fn functions(random: &mut Random) {
+    let given = random.elements(16);
+    for (rows, planes) in [(0, 0), (256, 0), (256, 1), (128, 3), (1, 20), (1, 21)] {
+        let number = |own: u16| own.to_be_bytes();
+        // Tables of both halves of the point, and the sums before each entry of the second one.
+        let mut code = Vec::new();
+        for half in [0, 8] {
+            code.extend([2, 8]);
+            code.extend((half..half + 8).flat_map(number));
+        }
+        code.push(3);
+        code.extend((0..1).map(|_| 256).chain(272..528).flat_map(number));
+        code.push(6);
+        code.extend([16, 528, rows].into_iter().flat_map(number));
+        for _ in 0..rows {
+            code.extend((0..2).flat_map(|_| (random.words(1)[0] >> 2).to_be_bytes()));
+            code.push(planes);
+            code.extend((0..planes).flat_map(|_| random.digest()));
+        }
+        code.push(LEAVE);
+        code.extend([1, 785, 1].into_iter().flat_map(number));
+        let about = format!("extension of a function of {rows} rows and {planes} planes, gas");
+        machine(&about, &given, &Words::default(), &code);
+    }
+}
+
 /// Programs made at random.
 pub fn programs(random: &mut Random) {
     for number in 0..160 {

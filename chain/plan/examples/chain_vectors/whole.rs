@@ -36,7 +36,7 @@ use super::{case, lookups, refused, sumchecks, Random, K};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// The claims on the leaves of all trees; there, the denominators of trees of lookups and the numerator of that of the tables.
+/// What the trees end in: the claims on all leaves, the denominators of the trees of lookups, and the numerator of the tree of the tables.
 type Leaves = (Vec<LinearClaim>, Vec<K>, Option<K>);
 
 /// The parts of a proof that are verified as such, from its beginning.
@@ -188,7 +188,7 @@ pub fn relation_elements(mut t: Transcript) -> Vec<K> {
     (0..5).flat_map(|_| t.channel().draw_secure_felts(2)).collect()
 }
 
-/// The trees of lookups, and that of the tables.
+/// Verifies the trees of lookups and the tree of the tables, and returns what they end in.
 fn leaves(
     powers: &Powers<'_>,
     trees: &[LookupTree],
