@@ -71,7 +71,7 @@ impl KeyHeader {
         }
     }
 
-    /// The same of keys whose lookup tables are proved in this way.
+    /// Sets how the lookup tables are proved.
     #[must_use]
     pub const fn with_tables(self, tables: TableArgument) -> Self {
         Self {

@@ -86,7 +86,7 @@ impl TableProof {
         }
     }
 
-    /// The same, to be altered.
+    /// The STARK and its claimed sum, to be altered.
     pub const fn stark_mut(&mut self) -> Option<&mut StarkTables> {
         match self {
             Self::Stark(own) => Some(own),

@@ -28,7 +28,7 @@ use crate::transcript::Transcript;
 
 pub use self::tables::check_tables;
 
-/// stwo's proof. Its type says Blake2s; that of the other suite has the same fields.
+/// stwo's proof. Only keys of Blake2s ask for one.
 pub type Stark = StarkProof<Blake2sMerkleHasher>;
 
 impl Bound for Stark {}

@@ -66,7 +66,7 @@ pub(crate) enum Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// Commits to what the activations do not have, before the challenges of the lookups. `weight` is the one of the balance groups.
+    /// Commits to tables and counts if the activations have no counts, before the challenges of the lookups. `weight` weighs balance groups.
     pub fn absorb(
         (shape, params): (&Shape, &ModelParams),
         columns: &dyn Columns,

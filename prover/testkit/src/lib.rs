@@ -66,7 +66,7 @@ pub fn unrooted_key(model: &QuantisedModel) -> ModelKey {
     unrooted_key_of(Suite::default(), model)
 }
 
-/// The same under a suite.
+/// The key of a model under a suite, without the Merkle roots.
 pub fn unrooted_key_of(suite: Suite, model: &QuantisedModel) -> ModelKey {
     ModelKey {
         config: model.config.clone(),
@@ -103,7 +103,7 @@ pub trait OfStark {
     /// The STARK.
     fn of_stark(&self) -> &StarkTables;
 
-    /// The same, to be altered.
+    /// What a proof has of a STARK, to be altered.
     fn of_stark_mut(&mut self) -> &mut StarkTables;
 }
 
@@ -135,7 +135,7 @@ impl TestModel {
         Self::hashed(suite, quantised, weights)
     }
 
-    /// The same model, whose tables are proved in this way.
+    /// Sets the model up anew, with its tables proved in this way.
     #[must_use]
     pub fn with_tables(mut self, tables: TableArgument) -> Self {
         self.key.header = self.key.header.with_tables(tables);

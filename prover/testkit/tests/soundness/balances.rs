@@ -88,24 +88,25 @@ pub fn bytes(proof: &ChunkProof) -> Vec<u8> {
     proof.to_bytes().expect("a proof")
 }
 
-/// Honest proofs with one, two and three balance groups are accepted, and are the same on every device and from the cheating prover
-/// that does not cheat. Only more groups than one weigh multiplicities.
+/// An honest proof with so many balance groups, and their limits. The verifier accepts it, and every device and the cheating prover that does
+/// not cheat make the same.
+pub fn accepted(scene: &Scene, groups: usize) -> (ChunkProof, LeafLimits) {
+    let limits = limits(&scene.shape(), groups);
+    let proof = honest(scene, limits, &Vectors);
+    verify(scene, limits, &proof).expect("an honest proof");
+    let hooks = Hooks { limits, ..HONEST };
+    for other in [&honest(scene, limits, &Scalar), &scene.forge(&hooks).chunks[0]] {
+        assert!(bytes(&proof) == bytes(other), "{groups} groups");
+    }
+    (proof, limits)
+}
+
+/// Honest proofs with one, two and three balance groups are accepted. Only more groups than one weigh multiplicities.
 #[test]
 fn proofs_with_balance_groups_are_accepted() {
     let scene = Scene::honest();
     for groups in 1..=3 {
-        let limits = limits(&scene.shape(), groups);
-        let proof = honest(&scene, limits, &Vectors);
-        verify(&scene, limits, &proof).expect("an honest proof");
-        assert!(
-            bytes(&proof) == bytes(&honest(&scene, limits, &Scalar)),
-            "{groups} groups"
-        );
-        let hooks = Hooks { limits, ..HONEST };
-        assert!(
-            bytes(&proof) == bytes(&scene.forge(&hooks).chunks[0]),
-            "{groups} groups"
-        );
+        let (proof, _) = accepted(&scene, groups);
         let counts = proof.of_stark().stark.sampled_values[1].len();
         assert_eq!(counts, if groups == 1 { 5 } else { 20 });
     }

@@ -41,7 +41,7 @@ pub fn honest() -> &'static [Honest; 2] {
     PROOFS.get_or_init(|| proved(Suite::Blake2s, TableArgument::Stark))
 }
 
-/// The same proofs of the same model, whose tables are a tree.
+/// Proofs of the same statements by this model, set up with its tables as a tree.
 pub fn gkr() -> &'static [Honest; 2] {
     static PROOFS: OnceLock<[Honest; 2]> = OnceLock::new();
     PROOFS.get_or_init(|| proved(Suite::Blake2s, TableArgument::Gkr))

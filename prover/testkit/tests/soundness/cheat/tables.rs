@@ -61,7 +61,7 @@ pub enum Side<'a> {
 }
 
 impl<'a> Side<'a> {
-    /// Commits to what the activations do not have.
+    /// Commits to tables and counts if the activations have no counts.
     pub fn absorb(
         key: &ModelKey,
         hooks: &Hooks<'_>,
