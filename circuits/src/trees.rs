@@ -2,7 +2,7 @@
 //! end of a tree's proof says about the columns. A function of the shape alone.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
+use std::ops::{Add, Mul, Range, Sub};
 
 use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
@@ -44,13 +44,13 @@ pub struct LookupTree {
 /// What is left to show of a tree: its leaves, as multilinear polynomials, have these values at a point.
 #[must_use = "a claim that is not proved"]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LeafClaim<K = SecureField> {
+pub struct LeafClaim<K = SecureField, V = K> {
     /// Coordinates of the leaf.
     pub point: Vec<K>,
     /// The numerators at the point.
-    pub numerator: K,
+    pub numerator: V,
     /// The denominators at the point.
-    pub denominator: K,
+    pub denominator: V,
 }
 
 impl LookupTree {
@@ -267,17 +267,21 @@ impl Forest {
 
     /// Adds up all lookups, from the sum of each tree with its padding, which is taken off. The trees of balance group `m` count
     /// `weight^m` times. Without a weight there is one group.
-    pub fn balance(&self, sums: &[SecureField], weight: Option<SecureField>) -> SecureField {
+    pub fn balance<V>(&self, sums: &[V], weight: Option<SecureField>) -> V
+    where
+        V: Clone + From<SecureField> + Add<Output = V> + Sub<Output = V> + Mul<SecureField, Output = V>,
+    {
         let weight = weight.unwrap_or_else(SecureField::one);
         // Horner's rule, from the last group on.
         let balances = self.balances().into_iter().rev();
-        balances.fold(SecureField::zero(), |total, trees| {
+        let zero = || V::from(SecureField::zero());
+        balances.fold(zero(), |total, trees| {
             let own = sums.get(trees.clone()).unwrap_or_default().iter();
             let leaves = self.leaves.get(trees).unwrap_or_default();
-            let sum = own.zip(leaves).fold(SecureField::zero(), |sum, (own, leaves)| {
+            let sum = own.zip(leaves).fold(zero(), |sum, (own, leaves)| {
                 let padding = leaves.next_power_of_two() - leaves;
                 // Less than half of a tree.
-                sum + *own - BaseField::from(padding as usize)
+                sum + own.clone() - SecureField::from(BaseField::from(padding as usize)).into()
             });
             total * weight + sum
         })

@@ -243,6 +243,14 @@ pub struct ProveArgs {
     /// Tie the proof to these 32 bytes, such as the address that a contract is to pay (24 zeros, then its 40 digits)
     #[arg(long, value_name = "HEX")]
     pub context: Option<Context>,
+    /// Prove nothing that contracts do not verify: refuse, before anything is proved, an answer on which values are clipped, and one for which there is no
+    /// plan (see chain plan). The model has to be set up with --hash keccak
+    #[arg(long, conflicts_with_all = ["batch", "work", "hide"])]
+    pub for_chain: bool,
+    /// Hide the activations: whoever reads the proof learns nothing of them but what prompt and answer say (docs/privacy.md). The model has to be set
+    /// up with --tables gkr, the proof is made in one piece, and no value may be clipped
+    #[arg(long, conflicts_with_all = ["batch", "work"])]
+    pub hide: bool,
     /// Proof file to write; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]
     pub out: Option<PathBuf>,

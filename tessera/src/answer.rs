@@ -7,7 +7,8 @@ use tessera_circuits::statement::{Lengths, Statement};
 use tessera_model::forward::{ForwardState, Saturations};
 use tessera_model::generate::{generate, token_rows, Generation};
 use tessera_model::QuantisedModel;
-use tessera_prover::{prove_in_context, prove_statement, ProveReport, ProverModel};
+use tessera_plan::Plan as ChainPlan;
+use tessera_prover::{prove_for, prove_statement, ProveReport, ProverModel};
 use tessera_support::files;
 use tessera_support::progress::Progress;
 use tessera_text::chat::Date;
@@ -145,18 +146,27 @@ impl Model {
             quantised,
             ..self.prover()
         };
+        // Contracts are asked once more when the length of the answer is known, as a shorter one may have a plan.
+        let has_plan = |statement: &Statement| {
+            let plan = ChainPlan::new(&self.key, statement.rows(), statement.output.len());
+            plan.map(|_| ()).map_err(|error| error.to_string())
+        };
+        if request.for_chain {
+            ChainPlan::check_key(&self.key)?;
+        }
+        let asked = request.asked(request.for_chain.then_some(&has_plan));
         let clock = Instant::now();
         let (report, other_from) = match self.compared(quantised, request, progress)? {
             Some(followed) => {
                 let compared = clock.elapsed().as_secs_f64();
                 let statement = request.statement(followed.output);
-                let mut report = prove_statement(&prover, statement, request.context, progress)?;
+                let mut report = prove_statement(&prover, statement, asked, progress)?;
                 report.phases.insert(0, (COMPARE.to_owned(), compared));
                 (report, followed.other_from)
             }
             None => {
                 let (prompt, options) = (&request.prompt.ids, &request.generate);
-                let report = prove_in_context(&prover, prompt, options, request.context, progress)?;
+                let report = prove_for(&prover, prompt, options, asked, progress)?;
                 (report, None)
             }
         };

@@ -99,7 +99,7 @@ impl Batch<'_> {
         request.wish.check(&model.key)?;
         let read = ProofRequest::new(&model.key, tokenizer, &request.prompt, options)?;
         if let Some((verified, proof_bytes)) = self.proved_before(&path)? {
-            let same = verified.context == read.context;
+            let same = verified.context == read.context && verified.hides_activations == read.hide_activations;
             if same && read.is_answered_by(&verified.statement, &model.key, tokenizer) {
                 return Ok(BatchOutcome::Present {
                     security_bits: verified.security_bits,

@@ -40,6 +40,9 @@ pub enum Error {
     /// The expected answer cannot be compared with the model's.
     #[error(transparent)]
     Answer(#[from] AnswerError),
+    /// Contracts verify no proof of the model, for which one was asked ([`crate::Options::for_chain`]).
+    #[error(transparent)]
+    NoPlan(#[from] tessera_plan::NoPlan),
     /// The model gives another answer than the expected one. Nothing was proved.
     #[error("{0}")]
     Differs(Box<Difference>),

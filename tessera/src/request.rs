@@ -4,12 +4,12 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::sizes::Sizes;
 use tessera_circuits::statement::{Lengths, Statement};
 use tessera_model::generate::{token_rows, GenerateError, GenerateOptions};
-use tessera_prover::ProveError;
+use tessera_prover::{Admits, ProofOptions, ProveError};
 use tessera_text::chat::Date;
 use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::context::Context;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::ledger::security_bits;
+use tessera_verifier::ledger::{hidden_security_bits, security_bits};
 use tessera_verifier::policy::MIN_BITS;
 
 use crate::expected::{AnswerError, ExpectedAnswer, Sought};
@@ -30,6 +30,10 @@ pub struct Options {
     /// The answer that a proof has to be about; `None` if it may be about any. If the model gives another one, nothing is proved
     /// ([`Error::Differs`]).
     pub answer: Option<ExpectedAnswer>,
+    /// Whether proofs are for contracts: nothing is proved that contracts do not verify. It takes a model of `setup --hash keccak`.
+    pub for_chain: bool,
+    /// Whether proofs hide activations, so that nobody learns more from them than the statement says. It takes a model of `setup --tables gkr`.
+    pub hide_activations: bool,
 }
 
 impl Options {
@@ -55,6 +59,8 @@ impl Options {
             context,
             memory,
             answer,
+            hide_activations: false,
+            for_chain: false,
         }
     }
 
@@ -69,6 +75,20 @@ impl Options {
     #[must_use]
     pub const fn in_context(mut self, context: Context) -> Self {
         self.context = Some(context);
+        self
+    }
+
+    /// Proves nothing that contracts do not verify.
+    #[must_use]
+    pub const fn for_chain(mut self) -> Self {
+        self.for_chain = true;
+        self
+    }
+
+    /// Hides activations in proofs.
+    #[must_use]
+    pub const fn hiding_activations(mut self) -> Self {
+        self.hide_activations = true;
         self
     }
 
@@ -104,6 +124,10 @@ pub struct ProofRequest {
     pub generate: GenerateOptions,
     /// The context that the proof is tied to.
     pub context: Option<Context>,
+    /// Whether the proof hides activations.
+    pub hide_activations: bool,
+    /// Whether the proof is for contracts.
+    pub for_chain: bool,
     /// The most token rows and output tokens.
     pub lengths: Lengths,
     pub(crate) sought: Option<Sought>,
@@ -144,10 +168,22 @@ impl ProofRequest {
         Ok(Self {
             lengths: lengths(key, prompt.ids.len(), config.generates().then_some(tokens))?,
             context: options.context,
+            hide_activations: options.hide_activations,
+            for_chain: options.for_chain,
             prompt,
             generate,
             sought,
         })
+    }
+
+    /// What is asked of the proof beside its statement.
+    pub const fn asked<'a>(&self, admits: Option<Admits<'a>>) -> ProofOptions<'a> {
+        ProofOptions {
+            context: self.context,
+            hide_activations: self.hide_activations,
+            without_clips: self.for_chain,
+            admits,
+        }
     }
 
     /// Refuses a request whose proof in one piece no verifier accepts.
@@ -155,7 +191,14 @@ impl ProofRequest {
     /// # Errors
     /// If it has too few bits of security.
     pub fn check_whole(&self, key: &ModelKey) -> Result<(), ProveError> {
-        let got = security_bits(key, &[Chunk::whole(key.config.layers)], self.lengths);
+        let got = match self.hide_activations {
+            false => security_bits(key, &[Chunk::whole(key.config.layers)], self.lengths),
+            // The prover says why there may be no such proof at all.
+            true => match hidden_security_bits(key, self.lengths) {
+                Some(bits) => bits,
+                None => return Ok(()),
+            },
+        };
         let (rows, min) = (self.lengths.rows, MIN_BITS);
         match got < min {
             true => Err(ProveError::Security { rows, got, min }),

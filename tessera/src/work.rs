@@ -301,6 +301,7 @@ impl WorkDir {
             chunks: proofs.collect::<Result<_, _>>()?,
             boundaries,
             context: self.job.context(),
+            hidden: None,
         };
         let verified = verify(&model.key, &proof).map_err(WorkError::Composed)?;
         Ok((proof, verified))

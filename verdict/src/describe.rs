@@ -14,7 +14,7 @@ use tessera_verifier::proof::Proof;
 
 use crate::rows::{bytes, count, Rows};
 use crate::shown;
-use crate::verdict::add_context;
+use crate::verdict::{add_context, add_hidden, HIDES};
 
 /// A key and its recipe for machines; `tokens` is the length of the statement, prompt included, that security is said for.
 ///
@@ -155,6 +155,7 @@ pub fn proof_json(proof: &Proof, len: usize) -> Value {
     if let Some(fields) = json.as_object_mut() {
         fields.insert(name.to_owned(), output);
         add_context(proof.context, fields);
+        add_hidden(proof.hidden.is_some(), fields);
     }
     json
 }
@@ -168,6 +169,7 @@ pub fn proof_rows(proof: &Proof, name: &str, len: usize) -> Rows {
         )
         .row("model", proof.model)
         .maybe("context", proof.context)
+        .maybe("hides", proof.hidden.as_ref().map(|_| HIDES))
         .ids("prompt", &proof.statement.prompt);
     let rows = match proof.statement.vector() {
         Some(integers) => rows.row("vector", format!("{} integers", integers.len())),

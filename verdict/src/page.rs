@@ -23,7 +23,7 @@ use crate::policy::{Expectations, Output};
 use crate::rows::{bytes, Rows};
 use crate::shown;
 use crate::text::Piece;
-use crate::verdict::{mode_text, proves, Outcome, Proved, Verdict, BUT_NOT};
+use crate::verdict::{mode_text, proves, Outcome, Proved, Verdict, BUT_NOT, HIDES};
 
 /// More ids than these are not written into the commands of a page.
 const IDS: usize = 1024;
@@ -121,6 +121,7 @@ impl Page<'_> {
                 };
                 rows.maybe("context", proved.context())
                     .row("mode", mode_text(proved.chunks()))
+                    .maybe("hides", proved.hides_activations().then_some(HIDES))
                     .row(
                         "security",
                         format!("{:.1} bits, proven (unique decoding)", proved.security_bits()),

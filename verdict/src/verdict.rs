@@ -76,11 +76,17 @@ impl Proved {
         self.verified.context
     }
 
+    /// Whether the proof hides activations.
+    pub const fn hides_activations(&self) -> bool {
+        self.verified.hides_activations
+    }
+
     fn rows(&self, time: Option<f64>) -> Rows {
         self.claim
             .rows(Rows::default().row("model", self.verified.model))
             .maybe("context", self.verified.context)
             .row("mode", mode_text(self.verified.chunks))
+            .maybe("hides", self.verified.hides_activations.then_some(HIDES))
             .row(
                 "security",
                 format!("{:.1} bits, proven (unique decoding)", self.verified.security_bits),
@@ -91,6 +97,7 @@ impl Proved {
     fn add_to(&self, json: &mut Map<String, Value>) {
         self.claim.add_to(json);
         add_context(self.verified.context, json);
+        add_hidden(self.verified.hides_activations, json);
         json.insert("mode".to_owned(), json!(mode(self.verified.chunks)));
         json.insert("chunks".to_owned(), json!(self.verified.chunks));
         json.insert("security_bits".to_owned(), json!(self.verified.security_bits));
@@ -321,6 +328,17 @@ pub(crate) const BUT_NOT: &str =
 pub fn add_context(context: Option<Context>, json: &mut Map<String, Value>) {
     if let Some(context) = context {
         json.insert("context".to_owned(), json!(context.to_string()));
+    }
+}
+
+/// What a proof that hides activations says of it.
+pub const HIDES: &str = "the activations, if its maker drew the pads at random";
+
+/// Says what a proof hides, if it hides anything.
+pub fn add_hidden(activations: bool, json: &mut Map<String, Value>) {
+    if activations {
+        let hidden = json!({"activations": true, "prompt": false, "output": false, "weights": false});
+        json.insert("hidden".to_owned(), hidden);
     }
 }
 

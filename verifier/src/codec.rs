@@ -44,6 +44,10 @@ pub enum FileKind {
     Proof,
     /// A proof with a context: the context, then what a proof without one has.
     ProofInContext,
+    /// A proof that hides activations, without a context: what it has for that, then what another proof has.
+    HiddenProof,
+    /// A proof that hides activations, with a context, which comes first.
+    HiddenProofInContext,
     /// The proof of one chunk, before it is composed.
     Chunk,
     /// A model key.
@@ -54,7 +58,7 @@ impl FileKind {
     /// The first bytes of a file of this kind.
     pub const fn magic(self) -> [u8; MAGIC_LEN] {
         match self {
-            Self::Proof | Self::ProofInContext => *b"TESSPRF\0",
+            Self::Proof | Self::ProofInContext | Self::HiddenProof | Self::HiddenProofInContext => *b"TESSPRF\0",
             Self::Chunk => *b"TESSCHK\0",
             Self::Key => *b"TESSKEY\0",
         }
@@ -65,6 +69,8 @@ impl FileKind {
         match self {
             Self::Proof => 26,
             Self::ProofInContext => 27,
+            Self::HiddenProof => 28,
+            Self::HiddenProofInContext => 29,
             Self::Chunk => 18,
             Self::Key => 13,
         }
@@ -73,12 +79,9 @@ impl FileKind {
     /// The versions that are read, for people.
     fn versions(self) -> String {
         match self {
-            Self::Proof | Self::ProofInContext => {
-                format!(
-                    "versions {} and {}",
-                    Self::Proof.version(),
-                    Self::ProofInContext.version()
-                )
+            Self::Proof | Self::ProofInContext | Self::HiddenProof | Self::HiddenProofInContext => {
+                let [first, last] = [Self::Proof, Self::HiddenProofInContext].map(Self::version);
+                format!("versions {first} to {last}")
             }
             Self::Chunk | Self::Key => format!("version {}", self.version()),
         }
@@ -92,10 +95,31 @@ impl FileKind {
             .is_some_and(|rest| rest.starts_with(&version))
     }
 
+    /// The kind of proof that the bytes say of themselves that they are: one without a context that hides nothing if they say none.
+    pub fn of_proof(bytes: &[u8]) -> Self {
+        let others = [Self::ProofInContext, Self::HiddenProof, Self::HiddenProofInContext];
+        others
+            .into_iter()
+            .find(|kind| kind.is_said_by(bytes))
+            .unwrap_or(Self::Proof)
+    }
+
+    /// Whether it is a proof that begins with a context.
+    pub const fn has_context(self) -> bool {
+        matches!(self, Self::ProofInContext | Self::HiddenProofInContext)
+    }
+
+    /// Whether it is a proof that hides activations.
+    pub const fn hides(self) -> bool {
+        matches!(self, Self::HiddenProof | Self::HiddenProofInContext)
+    }
+
     /// Largest payload in bytes.
     pub const fn limit(self) -> usize {
         match self {
-            Self::Proof | Self::ProofInContext | Self::Chunk => PROOF_LIMIT,
+            Self::Proof | Self::ProofInContext | Self::HiddenProof | Self::HiddenProofInContext | Self::Chunk => {
+                PROOF_LIMIT
+            }
             Self::Key => KEY_LIMIT,
         }
     }
@@ -114,7 +138,7 @@ const fn advice(got: u32, supported: u32) -> &'static str {
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Proof | Self::ProofInContext => "proof",
+            Self::Proof | Self::ProofInContext | Self::HiddenProof | Self::HiddenProofInContext => "proof",
             Self::Chunk => "chunk proof",
             Self::Key => "model key",
         })
@@ -278,10 +302,8 @@ fn check_limit(kind: FileKind, len: usize) -> Result<(), CodecError> {
 /// The value that bytes begin with, and what is behind it.
 fn read<T: DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<(T, &[u8]), CodecError> {
     let read = match kind {
-        FileKind::Proof | FileKind::ProofInContext | FileKind::Chunk => {
-            bincode::serde::decode_from_slice(bytes, config::<PROOF_LIMIT>())
-        }
         FileKind::Key => bincode::serde::decode_from_slice(bytes, config::<KEY_LIMIT>()),
+        _ => bincode::serde::decode_from_slice(bytes, config::<PROOF_LIMIT>()),
     };
     let (value, length) = read.map_err(|error| decode_error(kind, &error))?;
     Ok((value, bytes.get(length..).unwrap_or_default()))

@@ -13,15 +13,16 @@ use std::ops::Range;
 
 use num_traits::{One, Zero};
 use serde::{Deserialize, Serialize};
+use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::trees::{groups, LeafClaim};
 use thiserror::Error;
 
 use crate::labels::{LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM};
+use crate::listen::{Form, Listener, Products, Received};
 use crate::message::{NotCanonical, Unread};
-use crate::sumcheck::{Received, Round, SumcheckClaim};
-use crate::transcript::Transcript;
+use crate::sumcheck::{Round, SumcheckClaim};
 
 type K = SecureField;
 
@@ -81,14 +82,24 @@ pub fn between<V: Received>([n0, d0, n1, d1]: [V; 4], t: K) -> [V; 2] {
     [at(n0, n1), at(d0, d1)]
 }
 
-/// Numerator, and `lambda` times the denominator, of the sum of both children: products of what is received.
-pub fn sum_of_children([n0, d0, n1, d1]: [K; 4], lambda: K) -> K {
-    n0 * d1 + n1 * d0 + lambda * d0 * d1
-}
+/// The places of a tree in the equations of a layer: its two children, numerator and denominator of each, and behind them, in the first layer, the
+/// sum and the denominator of its root.
+const CHILDREN: usize = 4;
 
-/// Numerator and denominator of the root, from the sum and the denominator: a product of what is received.
-pub fn root_fraction([sum, denominator]: [K; 2]) -> [K; 2] {
-    [sum * denominator, denominator]
+/// What the sum of both children of some trees is made of, each weighed with powers of the challenge `lambda` of the layer: numerators and denominators
+/// of the first tree, then those of the second one, and so on. In the first layer the numerator of the root, which is a product, too, is subtracted.
+pub fn forms(trees: usize, first: bool) -> Vec<Form> {
+    let one = BaseField::from_u32_unchecked(1);
+    let width = if first { CHILDREN + 2 } else { CHILDREN };
+    let of_tree = |tree: usize| {
+        let [n0, d0, n1, d1, sum, denominator] = std::array::from_fn(|own| tree * width + own);
+        let mut numerator = vec![(n0, d1, one), (n1, d0, one)];
+        if first {
+            numerator.push((sum, denominator, -one));
+        }
+        [numerator, vec![(d0, d1, one)]]
+    };
+    (0..trees).flat_map(of_tree).collect()
 }
 
 /// What `(1 - x) q(0) + x q(1) = claim` leaves of a round at its challenge `c`: `q(c)`, of a message of `q(0)` and the leading
@@ -104,33 +115,36 @@ pub fn weights(lambda: K) -> impl Iterator<Item = K> {
     successors(Some(K::one()), move |weight| Some(*weight * lambda * lambda))
 }
 
+/// Where trees end: the claims on their leaves, and the sums of their fractions.
+type Ends<V> = (Vec<LeafClaim<K, V>>, Vec<V>);
+
 /// Verifies trees of `2^log` leaves each, in groups that follow from these numbers; the returned claims on the leaves, in the order of
-/// the trees, must be discharged. Also returns the sum of the fractions of every tree, of which none has the denominator zero.
-pub fn verify(
+/// the trees, must be discharged. Also returns the sum of the fractions of every tree. None of the denominators is zero where that can be seen.
+pub fn verify<L: Listener>(
     logs: &[u32],
     proofs: Unread<'_, Vec<GroupProof>>,
-    transcript: &mut Transcript,
-) -> Result<(Vec<LeafClaim>, Vec<K>), GkrError> {
+    listener: &mut L,
+) -> Result<Ends<L::Value>, GkrError> {
     let groups = groups(logs);
     let expected = groups.len();
     let proofs = proofs.exactly(expected, |got| GkrError::Groups { got, expected })?;
     let (mut leaves, mut sums) = (Vec::with_capacity(logs.len()), Vec::with_capacity(logs.len()));
     for (group, (trees, proof)) in groups.into_iter().zip(proofs.each()).enumerate() {
-        let (own, roots) = verify_group(group, trees, logs, proof, transcript)?;
+        let (own, roots) = verify_group(group, trees, logs, proof, listener)?;
         leaves.extend(own);
-        sums.extend(roots.iter().map(|[sum, _]| *sum));
+        sums.extend(roots);
     }
     Ok((leaves, sums))
 }
 
-/// Verifies a group of trees. Also returns what their roots are said to be.
-fn verify_group<'a>(
+/// Verifies a group of trees. Also returns what their roots are said to add up to.
+fn verify_group<L: Listener>(
     group: usize,
     trees: Range<usize>,
     logs: &[u32],
-    proof: Unread<'a, GroupProof>,
-    transcript: &mut Transcript,
-) -> Result<(Vec<LeafClaim>, &'a [[K; 2]]), GkrError> {
+    proof: Unread<'_, GroupProof>,
+    listener: &mut L,
+) -> Result<Ends<L::Value>, GkrError> {
     let (first, logs) = (trees.start, logs.get(trees).unwrap_or_default());
     let expected = logs.len();
     let roots = proof.part(|p| &p.roots);
@@ -139,20 +153,24 @@ fn verify_group<'a>(
     let layers = proof.part(|p| &p.layers);
     let layers = layers.exactly(expected, |got| GkrError::Layers { group, got, expected })?;
 
-    let roots = transcript.receive(LOOKUP_SUM, roots)?;
-    if let Some(own) = roots.iter().position(|[_, denominator]| denominator.is_zero()) {
-        return Err(GkrError::ZeroDenominator { tree: first + own });
+    let roots = listener.receive(LOOKUP_SUM, roots)?;
+    for (own, [_, denominator]) in roots.iter().enumerate() {
+        listener.not_zero(denominator, GkrError::ZeroDenominator { tree: first + own })?;
     }
-    // The claims on the layer where the group is; that of a tree stays as it is when it has reached its leaves.
-    let mut claims: Vec<LeafClaim> = roots.iter().map(|root| at(Vec::new(), root_fraction(*root))).collect();
+    // The claims on the layer where the group is; that of a tree stays as it is when it has reached its leaves. The numerator of a root is a product,
+    // which the equation of the first layer has. A tree of one leaf, which no shape has, keeps the numerator zero, which no lookup has.
+    let zero = L::Value::from(K::zero());
+    let claims = roots
+        .iter()
+        .map(|[_, denominator]| at(Vec::new(), [zero.clone(), denominator.clone()]));
+    let mut claims: Vec<LeafClaim<K, L::Value>> = claims.collect();
     let mut point = Vec::<K>::new();
     for (layer, step) in layers.each().enumerate() {
         let rounds = step.part(|p| &p.rounds);
         let rounds = rounds.exactly(layer, |got| GkrError::Rounds { group, layer, got })?;
-        let mut active: Vec<&mut LeafClaim> = claims
-            .iter_mut()
-            .zip(logs)
-            .filter_map(|(claim, log)| (*log as usize > layer).then_some(claim))
+        let all = claims.iter_mut().zip(&roots).zip(logs);
+        let mut active: Vec<_> = all
+            .filter_map(|(own, log)| (*log as usize > layer).then_some(own))
             .collect();
         let expected = active.len();
         let children = step.part(|p| &p.children);
@@ -162,42 +180,46 @@ fn verify_group<'a>(
             got,
             expected,
         })?;
-        let lambda = transcript.challenge(LOOKUP_LAYER);
-        let claimed = active.iter().map(|own| own.numerator + own.denominator * lambda);
-        let mut end = SumcheckClaim::new(weighed(lambda, claimed));
+        let lambda = listener.transcript().challenge(LOOKUP_LAYER);
+        let weighed = weights(lambda)
+            .zip(&active)
+            .map(|(weight, (own, _))| (own.numerator.clone() + own.denominator.clone() * lambda) * weight);
+        let mut end = SumcheckClaim::new(weighed.fold(zero.clone(), |sum, own| sum + own));
         if point.iter().any(K::is_zero) {
             return Err(GkrError::DegeneratePoint { group });
         }
         for (said, inverse) in rounds.each().zip(K::batch_inverse(&point)) {
             let value = |claim, message, c| round_value(claim, message, inverse, c);
-            end.round(LOOKUP_ROUND, said, value, transcript)?;
+            end.round(LOOKUP_ROUND, said, value, listener)?;
         }
-        let (children, t) = LOOKUP_CHILDREN.receive_all(children, transcript)?;
-        let sums = children.iter().map(|own| sum_of_children(*own, lambda));
-        if end.value != weighed(lambda, sums) {
-            return Err(GkrError::Layer { group, layer });
-        }
+        let (children, t) = listener.exchange(LOOKUP_CHILDREN, children)?;
+        let operands = children.iter().zip(&active).flat_map(|(own, (_, root))| {
+            let root = if layer == 0 { &root[..] } else { &[] };
+            own.iter().chain(root).cloned()
+        });
+        let each = weights(lambda).flat_map(|weight| [weight, weight * lambda]);
+        let equation = Products {
+            operands: operands.collect(),
+            forms: each.zip(forms(expected, layer == 0)).collect(),
+            sum: end.value,
+        };
+        listener.product(equation, GkrError::Layer { group, layer })?;
         point = [vec![t], end.point].concat();
-        for (claim, children) in active.iter_mut().zip(children) {
-            **claim = at(point.clone(), between(*children, t));
+        for ((claim, _), children) in active.iter_mut().zip(children) {
+            **claim = at(point.clone(), between(children, t));
         }
     }
-    Ok((claims, roots))
+    let sums = roots.into_iter().map(|[sum, _]| sum);
+    Ok((claims, sums.collect()))
 }
 
 /// A claim on numerators and denominators at a point.
-fn at(point: Vec<K>, [numerator, denominator]: [K; 2]) -> LeafClaim {
+fn at<V>(point: Vec<K>, [numerator, denominator]: [V; 2]) -> LeafClaim<K, V> {
     LeafClaim {
         point,
         numerator,
         denominator,
     }
-}
-
-/// The sum of these values, each with the weight of its tree.
-fn weighed(lambda: K, values: impl Iterator<Item = K>) -> K {
-    let terms = weights(lambda).zip(values);
-    terms.fold(K::zero(), |sum, (weight, value)| sum + weight * value)
 }
 
 /// What every tree says that its fractions add up to.
@@ -210,6 +232,7 @@ pub fn sums(proofs: &[GroupProof]) -> Vec<K> {
 mod tests {
     use super::*;
     use crate::sumcheck::tests::{secure, Masked};
+    use crate::transcript::Transcript;
     use proptest::prelude::*;
     use stwo::core::fields::m31::{BaseField, P};
 

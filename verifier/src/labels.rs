@@ -48,12 +48,22 @@ pub const BAND_ROUND: Exchange = Exchange("opening band round", "opening band ch
 pub const COLUMN_WORK: &str = "opening column work";
 /// The evaluation that it ends at.
 pub const EVALUATION: &str = "opening evaluation";
+/// The challenge of the equations with products of a proof that hides activations, and the answers to it.
+pub const ANSWERS: &str = "products";
 /// The values of every combined column at the points of the other claims.
 pub const CROSS_VALUES: &str = "opening cross values";
 /// The label of the proof of work before both challenges that follow.
 pub const SUM_WORK: &str = "opening sum work";
 /// The challenge that adds the columns, and the one that adds the claims on their sum.
 pub const SUM: [&str; 2] = ["opening sum", "opening points"];
+/// The challenge that adds all equations of a proof that hides activations.
+pub const EQUATIONS: &str = "equations";
+/// What the sum of all columns and the tape come to under both weights.
+pub const TAPE_VALUES: &str = "tape values";
+/// Proof of work before both challenges that follow.
+pub const TAPE_WORK: Work = before("tape work");
+/// The challenge that adds the tape to the sum, and the one that adds the claims on both.
+pub const TAPE: [&str; 2] = ["tape", "tape sum"];
 /// Root of a folded oracle.
 pub const ORACLE: &str = "opening oracle";
 /// A fold.

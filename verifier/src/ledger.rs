@@ -13,8 +13,9 @@ use tessera_circuits::table_tree::TableArgument;
 use tessera_circuits::trees::{depths, Forest};
 use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
+use crate::hiding::{HiddenCode, Tape};
 use crate::key::ModelKey;
-use crate::opening::{self, CommitmentParams};
+use crate::opening::{self, CommitmentName, CommitmentParams};
 use crate::policy::{queries, LOOKUP_GRIND_BITS, MIN_BITS, STARK_LOG_BLOWUP, STARK_WORK_BITS};
 use crate::stark::component;
 pub use crate::term::{Term, FIELD_BITS};
@@ -61,6 +62,12 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
     bits(sum)
 }
 
+/// Bits of a proof in one piece that hides activations, of a statement of these lengths: `-log2` of the sum of all terms. `None` if no proof
+/// under this key can hide activations of such a statement.
+pub fn hidden_security_bits(key: &ModelKey, lengths: impl Into<Lengths>) -> Option<f64> {
+    Some(hidden_ledger(key, lengths)?.bits())
+}
+
 /// What leaves a statement without any security, if anything does: that it is too large.
 fn too_large(shape: &Shape) -> Option<Term> {
     let (height, cells) = (shape.max_log_rows(), shape.cells());
@@ -75,7 +82,7 @@ fn too_large(shape: &Shape) -> Option<Term> {
 }
 
 /// Terms of what is claimed of columns and lookups.
-fn claim_terms(shape: &Shape, forest: &Forest, terms: &mut Vec<Term>) {
+fn claim_terms(shape: &Shape, forest: &Forest, hidden: bool, terms: &mut Vec<Term>) {
     let points = Points::count(shape) as f64;
     // Powers of kappa, up to the last kind of accumulators; and six of lambda.
     let kinds = shape.last_number() as f64 + 6.0;
@@ -110,14 +117,16 @@ fn claim_terms(shape: &Shape, forest: &Forest, terms: &mut Vec<Term>) {
         .iter()
         .map(|relation| degree(relation.values()) << tables::LOG_ROWS);
     let entries = entries.sum::<usize>() as f64;
-    let (times, factor) = match tables {
-        None => ("2 x ", 2.0),
-        Some(_) => ("", 1.0),
-    };
+    // Where nobody sees denominators, each of them may be zero.
+    let twice = |twice| if twice { ("2 x ", 2.0) } else { ("", 1.0) };
+    let [lookups, times] = [hidden, hidden || tables.is_none()].map(twice);
     terms.push(Term::worked(
         "LogUp",
-        format!("({fractions} lookups + {times}{entries} entries, triples twice) / |K|"),
-        fractions + factor * entries,
+        format!(
+            "({}{fractions} lookups + {}{entries} entries, triples twice) / |K|",
+            lookups.0, times.0
+        ),
+        lookups.1 * fractions + times.1 * entries,
         LOOKUP_GRIND_BITS,
     ));
     // The uses of a tuple, a polynomial in the weight of the balance groups.
@@ -180,32 +189,80 @@ fn stark_terms(relations: &[Relation], weighted: bool, terms: &mut Vec<Term>) {
     });
 }
 
+/// Terms of the equations of a proof that hides activations.
+fn tape_terms(tape: &Tape, terms: &mut Vec<Term>) {
+    let forms: usize = tape.products.iter().map(|own| own.forms.len()).sum();
+    terms.push(Term::algebraic(
+        "hiding: products",
+        format!("2 x {forms} quadratic forms / |K|"),
+        2.0 * forms as f64,
+    ));
+    // Fewer than there are entries: an equation has an entry of its own, the last one in it.
+    let equations = tape.entries as f64;
+    terms.push(Term::algebraic(
+        "hiding: equations",
+        format!("({equations} + 2 of the tape) / |K|"),
+        equations + 2.0,
+    ));
+}
+
 /// The ledger of a chunk of a statement of these lengths of a model.
 pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Ledger {
     let shape = key.shape(chunk, lengths);
+    let of = |_: &Shape| Some(None);
+    ledger_of(key, chunk, &shape, of).unwrap_or(Ledger { terms: Vec::new() })
+}
+
+/// The ledger of a proof in one piece that hides activations. `None` if no proof under this key can hide activations of such a statement.
+pub fn hidden_ledger(key: &ModelKey, lengths: impl Into<Lengths>) -> Option<Ledger> {
+    let whole = Chunk::whole(key.config.layers);
+    let shape = key.shape(&whole, lengths);
+    ledger_of(key, &whole, &shape, |shape| {
+        HiddenCode::of(key, &whole, shape).map(Some)
+    })
+}
+
+/// The ledger of a chunk with the code of hidden activations, if they are hidden; `None` if there is none.
+fn ledger_of(
+    key: &ModelKey,
+    chunk: &Chunk,
+    shape: &Shape,
+    hidden: impl FnOnce(&Shape) -> Option<Option<HiddenCode>>,
+) -> Option<Ledger> {
     // Before anything is counted: such statements have millions of trees.
-    if let Some(term) = too_large(&shape) {
-        return Ledger { terms: vec![term] };
+    if let Some(term) = too_large(shape) {
+        return Some(Ledger { terms: vec![term] });
     }
+    let hidden = hidden(shape)?;
     let mut terms = Vec::new();
-    let forest = Forest::of(&shape);
-    claim_terms(&shape, &forest, &mut terms);
+    let forest = Forest::of(shape);
+    claim_terms(shape, &forest, hidden.is_some(), &mut terms);
     match key.table_argument() {
         TableArgument::Stark => stark_terms(&shape.config.relations(), forest.is_weighted(), &mut terms),
         // All of its terms are among those of the claims.
         TableArgument::Gkr => (),
     }
-    let activations = CommitmentParams::of_activations(&shape, &key.weights);
-    let mut opened = key.opened_all(chunk, &activations).to_vec();
+    let activations = match &hidden {
+        Some(code) => code.columns,
+        None => CommitmentParams::of_activations(shape, &key.weights).all(),
+    };
+    let mut opened = vec![
+        (CommitmentName::Weights, key.opened(chunk)),
+        (CommitmentName::Activations, activations),
+    ];
     opened.extend(key.opened_boundaries(chunk, shape.rows));
-    terms.extend(opening::terms(&opened));
-    Ledger { terms }
+    terms.extend(opening::terms(&opened, usize::from(hidden.is_some())));
+    if let Some(code) = hidden {
+        tape_terms(&code.tape, &mut terms);
+    }
+    Some(Ledger { terms })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::key::KeyHeader;
+    use crate::length::most_bytes;
     use crate::opening::parts::{Layout, TILE_AREA_LOG};
     use crate::policy::{ACTIVATION_COLUMNS, FEW_COLUMNS, MAX_CODE_LOG, SHORT_MESSAGE_LOG};
     use crate::suite::SuiteChannel;
@@ -312,7 +369,10 @@ mod tests {
                 eos: Vec::new(),
             };
             assert_eq!(config.check(), Ok(()));
-            let key = key(config);
+            let mut key = key(config);
+            key.header = key.header.with_tables(TableArgument::Gkr);
+            assert!(most_bytes(&key) > 0);
+            key.header = KeyHeader::CURRENT;
             for rows in [1, 2, 256, MAX_CONTEXT] {
                 let shape = key.shape(&Chunk::whole(key.config.layers), rows);
                 let total = ledger(&key, &Chunk::whole(key.config.layers), rows).bits();
@@ -320,6 +380,9 @@ mod tests {
                 if shape.max_log_rows() > MAX_ROWS_LOG || shape.cells() > 1 << MAX_CELLS_LOG {
                     assert!(total < MIN_BITS);
                 }
+                // No tape is laid out for what is too large.
+                let hidden = hidden_security_bits(&key, rows);
+                assert!(hidden.is_none_or(|bits| bits.is_finite() && bits < 128.0), "{shape:?}");
             }
         }
     }
@@ -463,7 +526,7 @@ mod tests {
         let rows = (shape.lanes(Part::SCORES) as u128) << shape.log_rows(Part::SCORES);
         let entries = 6 << tables::LOG_ROWS;
         let mut terms = Vec::new();
-        claim_terms(&shape, &Forest::of(&shape), &mut terms);
+        claim_terms(&shape, &Forest::of(&shape), false, &mut terms);
         let term = terms.iter().find(|term| term.name == "LogUp").unwrap();
         let expected =
             FIELD_BITS - ((shape.fractions() + rows + 2 * entries) as f64).log2() + f64::from(LOOKUP_GRIND_BITS);

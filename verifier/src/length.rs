@@ -22,6 +22,7 @@ use tessera_circuits::table_tree::TableArgument;
 use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, NONCE, SECURE};
 use crate::codec::{HEADER_LEN, PROOF_LIMIT};
 use crate::context::Context;
+use crate::hiding::HiddenCode;
 use crate::key::ModelKey;
 use crate::opening;
 use crate::policy::{stark_config, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER};
@@ -31,6 +32,8 @@ use crate::stark;
 const CLIP: u128 = 14;
 /// Bytes that say how the tables are proved.
 const KIND: u128 = 4;
+/// Operands of the products in the tree of the tables, which has at most eight planes.
+const TABLE_OPERANDS: u128 = 4 * (LOG_ROWS as u128 + 3) + 2;
 
 /// The most bytes of a proof that a key accepts. The key must have passed its check.
 pub fn most_bytes(key: &ModelKey) -> usize {
@@ -50,25 +53,47 @@ pub fn most_bytes(key: &ModelKey) -> usize {
     // In clear a boundary has fewer values than a committed one; a root is shorter.
     let most_values = (tokens * config.hidden as u128).min(COMMITTED_VALUES as u128 - 1);
     let boundary = LIST + (2 * most_values).max(DIGEST);
-    let chunks = 2 * LIST + layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
+    let chunks = layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
     let payload = (Context::BYTES as u128)
-        .saturating_add(statement)
-        .saturating_add(chunks);
+        .saturating_add(statement + 2 * LIST)
+        .saturating_add(chunks.max(hidden(key, &shape)));
     let payload = payload.min(PROOF_LIMIT as u128);
     HEADER_LEN + payload as usize
 }
 
 /// The most bytes of the proof of a chunk.
 fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
+    let (cost, (cells, _)) = (whole.cost(), tables(key, whole.cost()));
+    let clips = CLIP * cost.min(Statistics::MAX_CLIPS as u128);
+    let boundary = BoundaryUnits::of(key.config.context, key.config.hidden).map(|units| units.count());
+    clips + before_opening(key, whole) + opening::most_bytes(&key.weights, cells, boundary)
+}
+
+/// The most bytes of the proof of a chunk without its opening and clipped values.
+fn before_opening(key: &ModelKey, whole: &Shape) -> u128 {
     let cost = whole.cost();
     let (cells, tables) = tables(key, cost);
-    let clips = LIST + CLIP * cost.min(Statistics::MAX_CLIPS as u128);
     // With the work before the lookups, before the random point and in the linear claims.
-    let said = 4 + clips + DIGEST + 3 * NONCE + LIST + trees(cost);
+    let said = 4 + LIST + DIGEST + 3 * NONCE + LIST + trees(cost);
     let matmuls = SECURE + rounds(whole.product_variables().into()) + LIST + 2 * SECURE * PLACES as u128;
     let linear = rounds(log_ceil(cells).into());
-    let boundary = BoundaryUnits::of(key.config.context, key.config.hidden).map(|units| units.count());
-    said + matmuls + linear + opening::most_bytes(&key.weights, cells, boundary) + KIND + tables
+    said + matmuls + linear + KIND + tables
+}
+
+/// The most bytes of a proof that hides activations, which has one chunk; none if the key has no such proofs. A longer statement has no shorter code.
+fn hidden(key: &ModelKey, whole: &Shape) -> u128 {
+    if key.table_argument() == TableArgument::Stark {
+        return 0;
+    }
+    let cost = whole.cost();
+    let shape = whole.clone().with_tables(TableArgument::Gkr);
+    let chunk = Chunk::whole(key.config.layers);
+    let code = HiddenCode::of(key, &chunk, &shape).map_or_else(|| HiddenCode::longest(key, &shape), |code| code.params);
+    let log = u128::from(log_ceil(cost));
+    // A mask for each operand: of each tree four in each layer and two in the first one.
+    let operands = number_of_trees(cost) * (4 * log + 2) + TABLE_OPERANDS + 2 * PLACES as u128;
+    let answers = LIST + SECURE * operands + 3 * SECURE + NONCE;
+    answers + before_opening(key, whole) + opening::most_hidden_bytes(&key.weights, &code)
 }
 
 /// The most cells of a chunk, counts of the tables included, and the most bytes that the tables have in its proof.
@@ -92,12 +117,17 @@ fn tree(log: u128) -> u128 {
     2 * SECURE + log * 4 * SECURE + 2 * LIST + layers.sum::<u128>()
 }
 
+/// The number of trees of so many lookups at most: all but the last are full.
+fn number_of_trees(lookups: u128) -> u128 {
+    (lookups >> LeafLimits::OF_STATEMENTS.log_tree) + 1
+}
+
 /// The trees of so many lookups. All but the last are full, and so are groups but the last, of twelve trees or of more than half as many
 /// leaves as they may have.
 fn trees(lookups: u128) -> u128 {
     let log = u128::from(log_ceil(lookups));
     let full = LeafLimits::OF_STATEMENTS.log_tree;
-    let (number, groups) = ((lookups >> full) + 1, (lookups >> (full + 3)) + 1);
+    let (number, groups) = (number_of_trees(lookups), (lookups >> (full + 3)) + 1);
     let layers = (0..log).map(|layer| rounds(layer) + LIST);
     number * (2 * SECURE + log * 4 * SECURE) + groups * (2 * LIST + layers.sum::<u128>())
 }

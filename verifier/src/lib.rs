@@ -25,11 +25,13 @@
 pub mod codec;
 pub mod context;
 pub mod gkr;
+pub mod hiding;
 pub mod key;
 mod known_tables;
 pub mod labels;
 pub mod ledger;
 pub mod length;
+pub mod listen;
 pub mod message;
 pub mod opening;
 pub mod policy;

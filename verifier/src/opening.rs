@@ -31,6 +31,7 @@ mod params;
 pub mod parts;
 mod policy;
 mod proof;
+mod rows;
 mod size;
 mod terms;
 #[cfg(test)]
@@ -39,8 +40,8 @@ mod verify;
 
 pub use self::claim::{Claim, Commitment};
 pub use self::error::{CommitmentName, OpeningError, TreeName};
-pub use self::params::{CommitmentParams, OpenedColumns};
+pub use self::params::{CommitmentParams, OpenedColumns, Slots};
 pub use self::proof::OpeningProof;
-pub use self::size::most_bytes;
+pub use self::size::{most_bytes, most_hidden_bytes};
 pub use self::terms::terms;
-pub use self::verify::verify;
+pub use self::verify::{sum_of_claims, verify};

@@ -10,6 +10,7 @@ use tessera_circuits::statistics::Statistics;
 use crate::codec::{after_header, check_canonical_stark, decode, encode, CodecError, FileKind};
 use crate::context::Context;
 use crate::gkr::GroupProof;
+use crate::hiding::HiddenProof;
 use crate::key::ModelId;
 use crate::opening::OpeningProof;
 use crate::stark::Stark;
@@ -30,6 +31,10 @@ pub struct Proof {
     /// The context that the proof is tied to, if any. A file with a context has another version, and the context comes first in it.
     #[serde(skip)]
     pub context: Option<Context>,
+    /// What a proof that hides activations has beside its chunk, which is the whole model. Such a file has another version, and this comes before
+    /// the rest.
+    #[serde(skip)]
+    pub hidden: Option<HiddenProof>,
 }
 
 /// A proof that a chunk of a model takes what enters it to what leaves it.
@@ -129,44 +134,65 @@ impl ChunkProof {
 impl Proof {
     /// Decodes a proof: bounded, canonical, no trailing bytes. Total on hostile bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
-        let proof = match FileKind::ProofInContext.is_said_by(bytes) {
-            false => decode(FileKind::Proof, bytes)?,
-            true => {
-                let (context, proof): (Context, Self) = decode(FileKind::ProofInContext, bytes)?;
-                Self {
-                    context: Some(context),
-                    ..proof
-                }
+        let proof = match FileKind::of_proof(bytes) {
+            kind @ FileKind::ProofInContext => {
+                let (context, proof): (Context, Self) = decode(kind, bytes)?;
+                proof.with(Some(context), None)
             }
+            kind @ FileKind::HiddenProof => {
+                let (hidden, proof): (HiddenProof, Self) = decode(kind, bytes)?;
+                proof.with(None, Some(hidden))
+            }
+            kind @ FileKind::HiddenProofInContext => {
+                let (context, hidden, proof): (Context, HiddenProof, Self) = decode(kind, bytes)?;
+                proof.with(Some(context), Some(hidden))
+            }
+            _ => decode(FileKind::Proof, bytes)?,
         };
         proof.check_canonical()?;
         Ok(proof)
     }
 
+    fn with(self, context: Option<Context>, hidden: Option<HiddenProof>) -> Self {
+        Self {
+            context,
+            hidden,
+            ..self
+        }
+    }
+
     /// The canonical encoding.
     pub fn to_bytes(&self) -> Result<Vec<u8>, CodecError> {
-        match self.context {
-            None => encode(FileKind::Proof, self),
-            Some(context) => encode(self.file_kind(), &(context, self)),
+        let kind = self.file_kind();
+        match (self.context, &self.hidden) {
+            (None, None) => encode(kind, self),
+            (Some(context), None) => encode(kind, &(context, self)),
+            (None, Some(hidden)) => encode(kind, &(hidden, self)),
+            (Some(context), Some(hidden)) => encode(kind, &(context, hidden, self)),
         }
     }
 
     /// How its file says what it holds.
     pub const fn file_kind(&self) -> FileKind {
-        match self.context {
-            None => FileKind::Proof,
-            Some(_) => FileKind::ProofInContext,
+        match (self.context.is_some(), self.hidden.is_some()) {
+            (false, false) => FileKind::Proof,
+            (true, false) => FileKind::ProofInContext,
+            (false, true) => FileKind::HiddenProof,
+            (true, true) => FileKind::HiddenProofInContext,
         }
     }
 
-    /// The model that the bytes of a proof say they are about, and nothing else of them.
+    /// The model that the bytes of a proof say they are about, and as little else of them as comes before it.
     pub fn model_of(bytes: &[u8]) -> Result<ModelId, CodecError> {
-        let (kind, before) = match FileKind::ProofInContext.is_said_by(bytes) {
-            false => (FileKind::Proof, 0),
-            true => (FileKind::ProofInContext, Context::BYTES),
+        let kind = FileKind::of_proof(bytes);
+        let payload = after_header(kind, bytes)?;
+        let context = if kind.has_context() { Context::BYTES } else { 0 };
+        let hidden = payload.get(context..);
+        let model = match kind.hides() {
+            false => hidden,
+            true => hidden.and_then(|rest| rest.get(HiddenProof::length(rest)?..)),
         };
-        let payload = after_header(kind, bytes)?.get(before..);
-        let model = payload.and_then(|rest| rest.first_chunk()).copied();
+        let model = model.and_then(|rest| rest.first_chunk()).copied();
         model.map(ModelId).ok_or(CodecError::Truncated { kind })
     }
 

@@ -8,11 +8,12 @@ use tessera_circuits::scalar::Scalar;
 use tessera_circuits::shape::{Product, Shape};
 use tessera_circuits::wiring::suffix;
 
+use crate::listen::Form;
 use crate::sumcheck::instance_factor;
 
 /// What the public part of a proof is calculated from, but for its statement: challenges, and what the proof ends in before its opening.
 #[derive(Clone, Debug)]
-pub struct Inputs<K = SecureField> {
+pub struct Inputs<K = SecureField, V = K> {
     /// `z` and `alpha` of every relation.
     pub relations: Vec<[K; 2]>,
     /// Of every tree of lookups the point of its leaves.
@@ -22,7 +23,7 @@ pub struct Inputs<K = SecureField> {
     /// Where the sumcheck of the products ends.
     pub products: Vec<K>,
     /// What the prover says of accumulators, operands and lookups.
-    pub heard: Heard<K>,
+    pub heard: Heard<V>,
     /// The challenge of the claim on the weights.
     pub family: K,
     /// The challenge of the linear claims.
@@ -33,13 +34,13 @@ pub struct Inputs<K = SecureField> {
 
 /// What is calculated: what a verifier compares, and what the opening is about.
 #[derive(Clone, Debug)]
-pub struct Outputs<K = SecureField> {
+pub struct Outputs<K = SecureField, V = K> {
     /// The denominators where the tree of the tables ends, if they have one.
-    pub entries: Option<K>,
+    pub entries: Option<V>,
     /// The operand of the embedding.
     pub embedding: K,
     /// The value of the linear claims.
-    pub value: K,
+    pub value: V,
     /// Coefficients of the bands of weights.
     pub bands: Vec<K>,
     /// Coefficients of the units of activations.
@@ -48,6 +49,16 @@ pub struct Outputs<K = SecureField> {
     pub band_point: Vec<K>,
     /// The point of a unit.
     pub unit_point: Vec<K>,
+}
+
+/// What the batch of the matmuls is at its end: the product of both operands of every product, in order.
+pub fn products_form(shape: &Shape) -> Form {
+    let variables = shape.product_variables() as usize;
+    let term = |(at, product): (usize, Product)| {
+        let factor = instance_factor(variables, product.variables(shape) as usize);
+        (2 * at, 2 * at + 1, factor)
+    };
+    shape.existing().enumerate().map(term).collect()
 }
 
 /// The powers of the challenge of the claim on the weights: random weights of the weighted products.

@@ -11,28 +11,17 @@
 //! `sum_f instance_scale(n, k_f) sum_pairs A~(rho_f) B~(rho_f)` with `rho_f` the last `k_f` coordinates of
 //! its point ([`SumcheckClaim::instance_point`]) and evaluations that are themselves proved.
 
-use std::ops::{Add, Mul, Sub};
-
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use thiserror::Error;
 
+use crate::listen::{Listener, Received};
 use crate::message::{Exchange, NoWork, NotCanonical, Unread};
 use crate::transcript::{Transcript, Work};
 
 /// `2^-1` in the base field.
 const HALF: BaseField = BaseField::from_u32_unchecked(1 << 30);
-
-/// What the prover says, and what follows from it: challenges and constants are multiplied with it, but no two such values with
-/// each other. So a verifier can run on values under a mask, too. Where a product of two is needed, a function that is named after it
-/// has it: [`crate::verify::sum_of_products`], [`crate::gkr::sum_of_children`] and [`crate::gkr::root_fraction`].
-pub trait Received:
-    Clone + Add<Output = Self> + Sub<Output = Self> + Mul<SecureField, Output = Self> + Mul<BaseField, Output = Self>
-{
-}
-
-impl Received for SecureField {}
 
 /// The message of a round: two numbers that say a polynomial of degree 2 of which the claim is known. Here its values at 0 and 2.
 pub type Round<V = SecureField> = [V; 2];
@@ -47,61 +36,61 @@ pub struct SumcheckProof {
 /// What remains to be shown after some rounds: the batch polynomial, with its first variables bound to `point`, sums up to `value`.
 #[must_use = "a sumcheck proves nothing until its final claim is discharged"]
 #[derive(Debug, PartialEq, Eq)]
-pub struct SumcheckClaim {
+pub struct SumcheckClaim<V = SecureField> {
     /// The challenges, in the order of the rounds.
     pub point: Vec<SecureField>,
     /// What the claim comes down to at the point.
-    pub value: SecureField,
+    pub value: V,
 }
 
-impl SumcheckClaim {
+impl<V: Received> SumcheckClaim<V> {
     /// The claim before the first round.
-    pub const fn new(value: SecureField) -> Self {
+    pub const fn new(value: V) -> Self {
         let point = Vec::new();
         Self { point, value }
     }
 
     /// Receives a round; `value` is that of its polynomial, from the claim, the message and the challenge.
-    pub fn round(
+    pub fn round<L: Listener<Value = V>>(
         &mut self,
         labels: Exchange,
         said: Unread<'_, Round>,
-        value: impl FnOnce(SecureField, Round, SecureField) -> SecureField,
-        transcript: &mut Transcript,
+        value: impl FnOnce(V, Round<V>, SecureField) -> V,
+        listener: &mut L,
     ) -> Result<(), NotCanonical> {
-        let (message, r) = labels.receive(said, transcript)?;
-        self.value = value(self.value, message, r);
+        let (message, r) = listener.exchange(labels, said)?;
+        self.value = value(self.value.clone(), message, r);
         self.point.push(r);
         Ok(())
     }
 
     /// Receives a round of a polynomial that [`round_value`] evaluates. Its challenge may be drawn after a proof of work, with this nonce.
-    pub fn worked_round<E: From<NotCanonical> + From<NoWork>>(
+    pub fn worked_round<L: Listener<Value = V>, E: From<NotCanonical> + From<NoWork>>(
         &mut self,
         labels: Exchange,
         said: Unread<'_, Round>,
         work: Option<(Work, Unread<'_, u64>)>,
-        transcript: &mut Transcript,
+        listener: &mut L,
     ) -> Result<(), E> {
-        let message = *transcript.receive(labels.0, said)?;
+        let message = listener.receive(labels.0, said)?;
         if let Some((work, nonce)) = work {
-            transcript.receive_work(work, nonce)?;
+            listener.transcript().receive_work(work, nonce)?;
         }
-        let r = transcript.challenge(labels.1);
-        self.value = round_value(self.value, message, r);
+        let r = listener.transcript().challenge(labels.1);
+        self.value = round_value(self.value.clone(), message, r);
         self.point.push(r);
         Ok(())
     }
 
     /// Receives all rounds, of polynomials that [`round_value`] evaluates.
-    pub fn rounds(
+    pub fn rounds<L: Listener<Value = V>>(
         mut self,
         labels: Exchange,
         said: Unread<'_, [Round]>,
-        transcript: &mut Transcript,
+        listener: &mut L,
     ) -> Result<Self, NotCanonical> {
         said.each()
-            .try_for_each(|said| self.round(labels, said, round_value, transcript))?;
+            .try_for_each(|said| self.round(labels, said, round_value, listener))?;
         Ok(self)
     }
 
@@ -129,14 +118,14 @@ pub enum SumcheckError {
 }
 
 /// Absorbs how many variables a batch has. Both sides call it first.
-fn begin(label: &str, variables: usize, transcript: &mut Transcript) {
+pub fn begin_batch(label: &str, variables: usize, transcript: &mut Transcript) {
     let variables = variables as u64;
     transcript.words(label, &[variables as u32, (variables >> 32) as u32]);
 }
 
-/// Begins a batch with what it claims.
+/// Begins a batch with what it claims, as far as the transcript absorbs it ([`Listener::known`]).
 pub fn open_batch(label: &'static str, claim: SecureField, variables: usize, transcript: &mut Transcript) {
-    begin(label, variables, transcript);
+    begin_batch(label, variables, transcript);
     transcript.send(label, &claim);
 }
 
@@ -167,36 +156,36 @@ pub fn instance_factor(variables: usize, instance_variables: usize) -> BaseField
 
 /// Verifies a batch over `variables` variables whose values add up to `claim`; its last challenge may be drawn after a proof of work. The
 /// returned claim must be discharged by the caller (see the module documentation).
-pub fn verify(
+pub fn verify<L: Listener>(
     label: &'static str,
-    claim: SecureField,
+    claim: L::Value,
     variables: usize,
     proof: Unread<'_, SumcheckProof>,
     last: Option<(Work, Unread<'_, u64>)>,
-    transcript: &mut Transcript,
-) -> Result<SumcheckClaim, SumcheckError> {
-    open_batch(label, claim, variables, transcript);
+    listener: &mut L,
+) -> Result<SumcheckClaim<L::Value>, SumcheckError> {
+    open_batch(label, listener.known(&claim), variables, listener.transcript());
     let rounds = rounds(label, variables, proof)?;
     let mut end = SumcheckClaim::new(claim);
     for (round, said) in (1..).zip(rounds.each()) {
         let work = last.filter(|_| round == variables);
-        end.worked_round::<SumcheckError>(rounds_of(label), said, work, transcript)?;
+        end.worked_round::<L, SumcheckError>(rounds_of(label), said, work, listener)?;
     }
     Ok(end)
 }
 
 /// As [`verify`], of a claim that is the prover's, and is returned.
-pub fn verify_said(
+pub fn verify_said<L: Listener>(
     label: &'static str,
     claim: Unread<'_, SecureField>,
     variables: usize,
     proof: Unread<'_, SumcheckProof>,
-    transcript: &mut Transcript,
-) -> Result<(SecureField, SumcheckClaim), SumcheckError> {
-    begin(label, variables, transcript);
-    let claim = *transcript.receive(label, claim)?;
+    listener: &mut L,
+) -> Result<(L::Value, SumcheckClaim<L::Value>), SumcheckError> {
+    begin_batch(label, variables, listener.transcript());
+    let claim = listener.receive(label, claim)?;
     let rounds = rounds(label, variables, proof)?;
-    let end = SumcheckClaim::new(claim).rounds(rounds_of(label), rounds, transcript)?;
+    let end = SumcheckClaim::new(claim.clone()).rounds(rounds_of(label), rounds, listener)?;
     Ok((claim, end))
 }
 
@@ -219,6 +208,7 @@ pub(crate) mod tests {
     use super::*;
     use num_traits::One;
     use proptest::prelude::*;
+    use std::ops::{Add, Mul, Sub};
     use stwo::core::fields::m31::P;
 
     pub fn secure() -> impl Strategy<Value = SecureField> {
@@ -244,6 +234,13 @@ pub(crate) mod tests {
     }
 
     impl Received for Masked {}
+
+    impl From<SecureField> for Masked {
+        fn from(shown: SecureField) -> Self {
+            let mask = SecureField::default();
+            Self { shown, mask }
+        }
+    }
 
     impl Add for Masked {
         type Output = Self;

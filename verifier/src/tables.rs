@@ -2,7 +2,6 @@
 //! else in the verification of a chunk knows of ways: what is absorbed before the challenges of the lookups ([`Tables::absorb`]), what the
 //! sums of lookups have beside the trees of the lookups ([`Tables::side`]), and that both sides balance ([`Tables::close`]).
 
-use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::Relations;
@@ -14,6 +13,7 @@ use thiserror::Error;
 use crate::key::ModelKey;
 use crate::known_tables::tables;
 use crate::labels::TREES;
+use crate::listen::Listener;
 use crate::message::Unread;
 use crate::proof::{StarkTables, TableProof};
 use crate::stark::{self, StarkClaim, StarkError};
@@ -53,15 +53,15 @@ pub fn draw_relations(transcript: &mut Transcript, relations: &[Relation]) -> Re
 
 /// What the sums of lookups come to.
 #[derive(Clone, Debug)]
-pub struct Balance {
+pub struct Balance<V = SecureField> {
     /// The challenges of the lookups.
     pub relations: Relations,
     /// Whether there are two balance groups or more.
     pub weighted: bool,
     /// The sum of all lookups, weighed.
-    pub lookups: SecureField,
+    pub lookups: V,
     /// The sum of the entries of the tables, if they have a tree.
-    pub entries: Option<SecureField>,
+    pub entries: Option<V>,
 }
 
 /// The tables' side in the verification of a chunk.
@@ -98,12 +98,13 @@ impl<'a> Tables<'a> {
 
     /// Where the tree of the tables ends: checks its denominators, and returns the claim on the counts that is left of its numerators. A
     /// STARK has no tree.
-    pub fn side(
+    pub fn side<L: Listener>(
         &self,
         tree: Option<&TableTree>,
         relations: &Relations,
         weight: Option<SecureField>,
-        leaf: Option<&LeafClaim>,
+        leaf: Option<&LeafClaim<SecureField, L::Value>>,
+        listener: &mut L,
     ) -> Result<Option<LinearClaim>, TablesError> {
         let (tree, leaf) = match (tree, leaf) {
             (Some(tree), Some(leaf)) => (tree, leaf),
@@ -117,29 +118,26 @@ impl<'a> Tables<'a> {
             |column, rows| tables.at(column, rows),
             &leaf.point,
         );
-        match leaf.denominator == expected {
-            true => Ok(Some(tree.claim(weight, &leaf.point))),
-            false => Err(TablesError::Entries),
-        }
+        let left = leaf.denominator.clone() - expected.into();
+        listener.zero(left, TablesError::Entries)?;
+        Ok(Some(tree.claim(weight, &leaf.point)))
     }
 
-    /// That the entries of the tables balance the lookups. The transcript has everything up to the opening.
-    pub fn close(&self, balance: &Balance, transcript: &mut Transcript) -> Result<(), TablesError> {
+    /// That the entries of the tables balance the lookups. A STARK continues the conversation behind the opening; the sum of a tree is a value
+    /// that must be zero.
+    pub fn close<L: Listener>(&self, balance: &Balance<L::Value>, listener: &mut L) -> Result<(), TablesError> {
         let Some(own) = self.stark else {
-            let entries = balance.entries.ok_or(TablesError::Lookups)?;
-            return match (balance.lookups + entries).is_zero() {
-                true => Ok(()),
-                false => Err(TablesError::Lookups),
-            };
+            let entries = balance.entries.clone().ok_or(TablesError::Lookups)?;
+            return listener.zero(balance.lookups.clone() + entries, TablesError::Lookups);
         };
         let claim = StarkClaim {
             relations: &balance.relations,
             weighted: balance.weighted,
-            lookups: balance.lookups,
+            lookups: listener.known(&balance.lookups),
             claimed_sum: own.part(|own| &own.claimed_sum),
         };
         let stark = own.part(|own| &own.stark).bound("STARK").map_err(StarkError::from)?;
-        let point = stark::verify(&claim, stark, transcript)?;
+        let point = stark::verify(&claim, stark, listener.transcript())?;
         Ok(stark::check_tables((&self.key.params, &self.key.config), stark, point)?)
     }
 }

@@ -90,11 +90,11 @@ impl Plan {
         Self::within(key, rows, outputs, Budget::TRANSACTION)
     }
 
-    /// The same with segments of another size: it is another plan, whose facts nobody asks for. For tests.
+    /// Refuses a key that has no plans, whatever the lengths of a statement are.
     ///
     /// # Errors
-    /// The same errors as [`Plan::new`].
-    pub fn within(key: &ModelKey, rows: usize, outputs: usize, budget: Budget) -> Result<Self, NoPlan> {
+    /// If the model [has no plans](has_plans), or the key is of another suite than Keccak-256.
+    pub fn check_key(key: &ModelKey) -> Result<(), NoPlan> {
         if !has_plans(&key.config) {
             return Err(NoPlan::Model);
         }
@@ -102,9 +102,18 @@ impl Plan {
         if key.header.hash_suite != Suite::Keccak {
             return Err(NoPlan::Suite);
         }
-        if key.params.leading.token.is_some() {
-            return Err(NoPlan::LeadingToken);
+        match key.params.leading.token {
+            Some(_) => Err(NoPlan::LeadingToken),
+            None => Ok(()),
         }
+    }
+
+    /// The same with segments of another size: it is another plan, whose facts nobody asks for. For tests.
+    ///
+    /// # Errors
+    /// The same errors as [`Plan::new`].
+    pub fn within(key: &ModelKey, rows: usize, outputs: usize, budget: Budget) -> Result<Self, NoPlan> {
+        Self::check_key(key)?;
         if rows == 0 || rows > key.config.context || outputs == 0 || outputs > rows {
             return Err(NoPlan::Lengths);
         }

@@ -86,6 +86,7 @@ impl<'a> Asked<'a> {
         let mut options = Options::at_most(tokens.unwrap_or(1));
         options.generate.ignore_eos = length.ignore_eos;
         (options.context, options.answer) = (args.context, answer);
+        (options.hide_activations, options.for_chain) = (args.hide, args.for_chain);
         Ok(Self {
             source,
             prompt,

@@ -4,11 +4,12 @@ use std::path::Path;
 
 use serde_json::{json, Map, Value};
 use tessera::circuits::statement::Statement;
+use tessera::quantised::forward::Saturations;
 use tessera::text::shown::{Piece, Side};
 use tessera::{Awaited, Difference, Model, NamedToken, Proof};
 use tessera_verdict::claim::Claim;
 use tessera_verdict::rows::{bytes, seconds, Rows};
-use tessera_verdict::{add_context, shown};
+use tessera_verdict::{add_context, add_hidden, shown};
 
 use super::claim::claim_of;
 use super::report::{float_rows, saturated_rows, warnings};
@@ -48,6 +49,7 @@ impl<'a> Proved<'a> {
         let mut json = Map::new();
         json.insert("model_id".to_owned(), json!(self.model.id.to_string()));
         add_context(report.proof.context, &mut json);
+        add_hidden(report.proof.hidden.is_some(), &mut json);
         self.claim.add_to(&mut json);
         for (key, value) in [
             ("answer", answer_json(self.expected, self.proof.other_from)),
@@ -56,13 +58,15 @@ impl<'a> Proved<'a> {
             ("prove_seconds", json!(self.seconds)),
             ("proof_bytes", json!(report.bytes.len())),
             ("security_bits", json!(report.security_bits)),
-            ("saturated", json!(report.saturated)),
-            ("warnings", json!(warnings(&report.saturated))),
             // Whether the float model gives the same text: nobody has run it.
             ("same_as_float_model", Value::Null),
             ("proof", json!(self.path.display().to_string())),
         ] {
             json.insert(key.to_owned(), value);
+        }
+        if let Some(saturated) = saturated(self.proof) {
+            json.insert("saturated".to_owned(), json!(saturated));
+            json.insert("warnings".to_owned(), json!(warnings(saturated)));
         }
         json
     }
@@ -100,14 +104,17 @@ impl<'a> Proved<'a> {
         let rows = notes(statement(self.ending(), &self.claim))
             .digest("model", &self.model.id.0)
             .maybe("context", report.proof.context)
+            .maybe("hides", report.proof.hidden.as_ref().map(|_| "the activations"))
             .row(
                 "proof",
                 format!("{}, {}", shown::path(self.path), bytes(report.bytes.len() as u64)),
             )
             .row("security", format!("{:.1} bits", report.security_bits))
             .row("time", seconds(self.seconds));
-        let rows = saturated_rows(cost(rows), &report.saturated);
-        let rows = float_rows(rows, &report.saturated, self.expected);
+        let mut rows = cost(rows);
+        if let Some(saturated) = saturated(self.proof) {
+            rows = float_rows(saturated_rows(rows, saturated), saturated, self.expected);
+        }
         format!("{}{}", answer(&self.claim, columns), rows.render(columns))
     }
 
@@ -169,9 +176,17 @@ fn more_than_text(side: &Side) -> Option<String> {
     (!plain).then(|| shown::pieces(&side.pieces))
 }
 
+/// The values that saturated, unless the proof hides them.
+fn saturated(proof: &Proof) -> Option<&Saturations> {
+    let report = &proof.report;
+    report.proof.hidden.is_none().then_some(&report.saturated)
+}
+
 /// Only what could make somebody doubt the answer.
 fn warned(rows: Rows, proof: &Proof) -> Rows {
-    warnings(&proof.report.saturated)
+    let saturated = saturated(proof).map(warnings);
+    saturated
+        .unwrap_or_default()
         .into_iter()
         .fold(rows, |rows, text| rows.row("WARNING", text))
 }

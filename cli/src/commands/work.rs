@@ -178,7 +178,7 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
     if let Some(plan) = &unified {
         model = model.with_choices(plan.choices);
         job.check_model(&model)?;
-        let report = prove_statement(&model.prover(), job.job.statement(), job.job.context(), progress)?;
+        let report = prove_statement(&model.prover(), job.job.statement(), job.job.context().into(), progress)?;
         work::write_output(&out, &report.bytes)?;
         let bits = report.security_bits;
         return composed(&job, &model, shown, &report.bytes, bits, 1, &report.saturated, clock);

@@ -24,6 +24,22 @@ fn contracts_take_keys_of_their_hash_only() {
         args!["chain", "pack", shared.proof(), "--key", key, "--out", calls],
         words,
     );
+    let own = args![
+        "prove",
+        "--model",
+        shared.model(),
+        "--prompt",
+        PROMPT,
+        "--tokens",
+        "3",
+        "--out",
+        calls
+    ];
+    fails(
+        [own.clone(), args!["--for-chain"]].concat(),
+        &["Keccak-256", "setup --hash keccak"],
+    );
+    fails([own, args!["--hide"]].concat(), &["STARK", "setup --tables gkr"]);
     assert!(names(dir.path()).is_empty());
 }
 
@@ -100,6 +116,33 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
         "--out",
         program
     ]);
+    // A proof that is asked to be one for contracts is the same; one that hides is none.
+    let prove = args![
+        "prove",
+        "--model",
+        model,
+        "--prompt",
+        PROMPT,
+        "--tokens",
+        "12",
+        "--context",
+        context,
+        "--out"
+    ];
+    let asked = dir.path().join("asked.proof");
+    done([prove.clone(), args![asked, "--for-chain"]].concat());
+    assert_eq!(fs::read(&asked).expect("a proof"), fs::read(&proof).expect("a proof"));
+    let hidden = dir.path().join("hidden.proof");
+    let proved = done([prove, args![hidden, "--hide"]].concat());
+    assert_eq!(proved["hidden"]["activations"], json!(true));
+    assert!(proved.get("saturated").is_none());
+    let verified = done(args!["verify", "--key", key, hidden]);
+    assert_eq!(verified["hidden"], proved["hidden"]);
+    fails(
+        args!["chain", "pack", hidden, "--key", key, "--out", calls],
+        &["hides its activations"],
+    );
+
     let packed = done(args!["chain", "pack", proof, "--key", key, "--out", calls]);
     let estimated = done(args!["chain", "estimate", proof, "--key", key]);
     let written: Value = serde_json::from_slice(&fs::read(&calls).expect("calls")).expect("JSON");

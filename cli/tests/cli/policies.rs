@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use serde_json::{json, Value};
-use tessera::prover::{prove, prove_in_context};
+use tessera::prover::{prove, prove_for};
 use tessera::quantised::generate::GenerateOptions;
 use tessera::{Context, Model, Prompt, Silent};
 use tessera_verdict::policy::{Policy, Spelling, OPTIONS};
@@ -109,7 +109,7 @@ impl Files {
         let prompt = Prompt::from(PROMPT)
             .ids(&story.key, story.tokenizer.as_ref())
             .expect("a prompt");
-        let report = prove_in_context(&story.prover(), &prompt.ids, &few, Some(context), &Silent).expect("a proof");
+        let report = prove_for(&story.prover(), &prompt.ids, &few, Some(context).into(), &Silent).expect("a proof");
         fs::write(self.0.join("context.proof"), report.bytes).expect("a proof");
 
         let ending = model(|model| {

@@ -2,12 +2,17 @@
 //! of a commitment like the one to the weights.
 
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::claims::Batch;
+use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::shape::Shape;
-use tessera_verifier::opening::CommitmentParams;
+use tessera_circuits::wiring::suffix;
+use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::suite::{Digest, Suite};
+use tessera_verifier::verify::unit_coefficients;
 
 use super::device::{ColumnId, Columns, DeviceError};
-use super::opening::Committed;
+use super::hiding::Secrets;
+use super::opening::{Committed, ProverClaim};
 
 /// The activations of a chunk, committed to.
 pub struct Activations<'a> {
@@ -16,15 +21,17 @@ pub struct Activations<'a> {
     list: Vec<ColumnId>,
     /// The commitment to their units.
     pub units: Box<dyn Committed + 'a>,
+    secrets: Option<&'a Secrets>,
 }
 
 impl<'a> Activations<'a> {
-    /// Commits to the columns of all parts in a code, [`CommitmentParams::of_activations`].
+    /// Commits to the columns of all parts in a code, [`CommitmentParams::of_activations`], or in the code of these secrets.
     pub fn commit(
         suite: Suite,
         shape: &Shape,
         columns: &'a dyn Columns,
         params: CommitmentParams,
+        secrets: Option<&'a Secrets>,
     ) -> Result<Self, DeviceError> {
         let of_part = |part| {
             let own = shape.committed(part).into_iter();
@@ -33,8 +40,9 @@ impl<'a> Activations<'a> {
         let list: Vec<ColumnId> = shape.parts().iter().copied().flat_map(of_part).collect();
         Ok(Self {
             columns,
-            units: columns.commit(suite, list.clone(), params)?,
+            units: columns.commit(suite, list.clone(), params, secrets)?,
             list,
+            secrets,
         })
     }
 
@@ -43,8 +51,64 @@ impl<'a> Activations<'a> {
         self.units.commitment().root
     }
 
-    /// The values of all units at the last coordinates of a point.
+    /// The columns that hold the activations.
+    pub fn opened(&self) -> OpenedColumns {
+        match self.secrets {
+            Some(secrets) => secrets.code().columns,
+            None => self.units.commitment().params.all(),
+        }
+    }
+
+    /// What there is of every unit, with zeros for blind ones.
+    pub fn placed(&self, units: Vec<SecureField>) -> Vec<SecureField> {
+        let zero = SecureField::default();
+        match self.secrets {
+            Some(secrets) => secrets.code().place(units, zero, |_| zero),
+            None => units,
+        }
+    }
+
+    /// The values of all units of these columns at the last coordinates of a point.
     pub fn unit_values(&self, point: &[SecureField]) -> Result<Vec<SecureField>, DeviceError> {
-        self.columns.bind_trailing(&self.list, point)
+        let values = self.columns.bind_trailing(&self.list, point)?;
+        Ok(match self.secrets {
+            Some(secrets) => secrets.unit_values(values, point),
+            None => values,
+        })
+    }
+}
+
+/// Where the linear claims end: the units of the activations at a point, each with a factor.
+pub struct UnitClaim<'a> {
+    gamma: Vec<SecureField>,
+    local_point: &'a [SecureField],
+    values: Vec<SecureField>,
+}
+
+impl<'a> UnitClaim<'a> {
+    pub fn of(
+        shape: &Shape,
+        batch: &Batch,
+        point: &'a [SecureField],
+        activations: &Activations<'_>,
+    ) -> Result<Self, DeviceError> {
+        let local_point = suffix(point, MIN_ROWS_LOG);
+        Ok(Self {
+            gamma: activations.placed(unit_coefficients(shape, batch, point)),
+            local_point,
+            values: activations.unit_values(local_point)?,
+        })
+    }
+
+    /// The claim with the activations that it is about, as they are opened.
+    pub fn claim<'s>(&'s self, activations: &'s mut Activations<'_>) -> ProverClaim<'s> {
+        let opened = activations.opened();
+        ProverClaim::new(
+            &mut *activations.units,
+            opened,
+            self.local_point,
+            &self.gamma,
+            &self.values,
+        )
     }
 }

@@ -24,10 +24,10 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::{add_tensor, sketch, Batch, Group, Weight};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::labels::{CLAIMS, CLAIMS_WORK};
-use tessera_verifier::transcript::Transcript;
 
 use super::bind::{add_scaled, dot};
 use super::device::{ColumnId, Columns, Device, DeviceError, Table, Weights};
+use super::speak::Speaker;
 use super::sumcheck::{self, Instance, Proved, Staged};
 
 type K = SecureField;
@@ -48,14 +48,14 @@ pub fn prove(
     shape: &Shape,
     device: &dyn Device,
     columns: &dyn Columns,
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> Result<Proved, DeviceError> {
     let parts = shape.parts().par_iter();
     let parts: Vec<Split> = parts
         .map(|part| Split::new(batch, *part, shape.log_rows(*part), columns))
         .collect();
     let instances = parts.iter().map(Split::instance).collect::<Result<_, _>>()?;
-    sumcheck::prove_staged(device, CLAIMS, value, instances, Some(CLAIMS_WORK), transcript)
+    sumcheck::prove_staged(device, CLAIMS, value, instances, Some(CLAIMS_WORK), speaker)
 }
 
 /// Bytes of the tables that a part's share of a batch takes: those of the outer variables with what they are made of, those of

@@ -28,6 +28,7 @@ pub use tessera_kernels::device::DeviceError;
 
 use crate::column::Column;
 use crate::field::{pack, unpack, Packed, SIMD_LANES};
+use crate::hiding::Secrets;
 use crate::opening::{Codeword, Committed, OpeningProverError};
 
 type K = SecureField;
@@ -106,12 +107,13 @@ pub trait Columns: Send + Sync {
         relations: &Relations,
     ) -> Result<Box<dyn Layers + 'a>, DeviceError>;
 
-    /// Commits to these columns, one after the other, cut in units.
+    /// Commits to these columns, one after the other, cut in units, which secrets put in their places among others.
     fn commit<'a>(
         &'a self,
         suite: Suite,
         columns: Vec<ColumnId>,
         params: CommitmentParams,
+        secrets: Option<&'a Secrets>,
     ) -> Result<Box<dyn Committed + 'a>, DeviceError>;
 }
 

@@ -8,6 +8,7 @@ use thiserror::Error;
 
 use super::device::DeviceError;
 use super::gkr::LookupError;
+use super::hiding::NoRandomness;
 use super::opening::OpeningProverError;
 use super::stark::ProveStarkError;
 use tessera_model::forward::ForwardError;
@@ -21,6 +22,19 @@ pub enum ProveError {
     /// More values are clipped than a proof may list, of inner chunks, too.
     #[error("{0}; the model is far from its calibration text on this prompt")]
     Clipped(#[from] StatisticsError),
+    /// A list of clipped values would show what a proof is asked to hide.
+    #[error("{got} values are clipped on this prompt, which a proof that hides activations cannot say; ask for a proof that hides nothing, or set up the model with a calibration text that is more like the prompt")]
+    HiddenClips { got: usize },
+    /// Clipped values, where the proof is to list none.
+    #[error("{got} values are clipped on this prompt, and the proof was to have none; another prompt, or a model that is set up with a calibration text more like it, may clip none")]
+    Clips { got: usize },
+    /// The statement is one that was not to be proved.
+    #[error("{0}")]
+    NotAdmitted(String),
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    #[error("{0}")]
+    Hiding(#[source] VerifyError),
     /// All logits of a position are clipped to the smallest int16, so that no largest one can be proved.
     #[error("all logits of output token {output} (the first one is 0) are the smallest that there are; the model is far from its calibration text on this prompt")]
     SmallestLogit { output: usize },

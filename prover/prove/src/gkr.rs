@@ -8,10 +8,11 @@ use tessera_circuits::air::Relations;
 use tessera_circuits::trees::{groups, LeafClaim, LookupTree};
 use tessera_verifier::gkr::{between, GroupProof, LayerProof};
 use tessera_verifier::labels::{LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM};
-use tessera_verifier::transcript::Transcript;
+use tessera_verifier::sumcheck::Round;
 use thiserror::Error;
 
 use crate::device::{Columns, DeviceError, Entries, Layers};
+use crate::speak::Speaker;
 
 type K = SecureField;
 
@@ -38,7 +39,7 @@ pub fn prove(
     (trees, entries): (&[LookupTree], Option<&Entries<'_>>),
     columns: &dyn Columns,
     relations: &Relations,
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> Result<Proved, LookupError> {
     let mut layers = columns.layers(trees, entries, relations)?;
     let own = trees.iter().map(LookupTree::log_leaves);
@@ -46,7 +47,7 @@ pub fn prove(
     let (mut proofs, mut claims) = (Vec::new(), Vec::new());
     for group in groups(&logs) {
         let roots = layers.roots(group.clone())?;
-        let (proof, own) = prove_group(roots, group.start, &logs[group], &mut *layers, transcript)?;
+        let (proof, own) = prove_group(roots, group.start, &logs[group], &mut *layers, speaker)?;
         proofs.push(proof);
         claims.extend(own);
     }
@@ -67,23 +68,23 @@ fn prove_group(
     first: usize,
     logs: &[u32],
     layers: &mut dyn Layers,
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> Result<(GroupProof, Vec<LeafClaim>), LookupError> {
     let roots: Vec<[K; 2]> = roots.into_iter().map(sum_of_root).collect();
-    transcript.send(LOOKUP_SUM, &roots[..]);
+    let roots = speaker.say(LOOKUP_SUM, &roots[..]);
     let (mut proved, mut point) = (Vec::new(), Vec::new());
     let mut claims: Vec<Option<LeafClaim>> = vec![None; logs.len()];
     for k in 0..logs.iter().max().map_or(0, |log| *log as usize) {
-        let lambda = transcript.challenge(LOOKUP_LAYER);
+        let lambda = speaker.transcript().challenge(LOOKUP_LAYER);
         if lambda.is_zero() {
             return Err(LookupError::DegeneratePoint);
         }
         let active: Vec<usize> = (0..logs.len()).filter(|own| logs[*own] as usize > k).collect();
         let trees: Vec<usize> = active.iter().map(|own| first + own).collect();
-        let (layer, challenges) = prove_layer(&trees, &point, lambda, layers, transcript)?;
-        let t = LOOKUP_CHILDREN.send(&layer.children[..], transcript);
+        let (rounds, children, challenges) = prove_layer(&trees, &point, lambda, layers, speaker)?;
+        let (said, t) = speaker.exchange(LOOKUP_CHILDREN, &children[..]);
         point = [vec![t], challenges].concat();
-        for (own, children) in active.into_iter().zip(&layer.children) {
+        for (own, children) in active.into_iter().zip(&children) {
             let [numerator, denominator] = between(*children, t);
             claims[own] = Some(LeafClaim {
                 point: point.clone(),
@@ -91,31 +92,35 @@ fn prove_group(
                 denominator,
             });
         }
-        proved.push(layer);
+        let children = said;
+        proved.push(LayerProof { rounds, children });
     }
     let claims = claims.into_iter().flatten().collect();
     Ok((GroupProof { roots, layers: proved }, claims))
 }
 
-/// Proves the step from the layer of the node at `point` of some trees to the one below it. Also returns the challenges.
+/// A proved step: the rounds as they were said, the children, and the challenges.
+type Step = (Vec<Round>, Vec<[K; 4]>, Vec<K>);
+
+/// Proves the step from the layer of the node at `point` of some trees to the one below it.
 fn prove_layer(
     trees: &[usize],
     point: &[K],
     lambda: K,
     layers: &mut dyn Layers,
-    transcript: &mut Transcript,
-) -> Result<(LayerProof, Vec<K>), LookupError> {
+    speaker: &mut dyn Speaker,
+) -> Result<Step, LookupError> {
     let mut layer = layers.layer(trees, point, lambda)?;
     let mut message = layer.message()?;
     let (mut rounds, mut challenges) = (Vec::with_capacity(point.len()), Vec::with_capacity(point.len()));
     for _ in point {
-        let c = LOOKUP_ROUND.send(&message, transcript);
-        rounds.push(message);
+        let (said, c) = speaker.exchange(LOOKUP_ROUND, &message);
+        rounds.push(said);
         challenges.push(c);
         message = layer.bind(c)?;
     }
     let children = layer.finish()?.as_chunks().0.to_vec();
-    Ok((LayerProof { rounds, children }, challenges))
+    Ok((rounds, children, challenges))
 }
 
 #[cfg(test)]

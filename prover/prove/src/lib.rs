@@ -1,5 +1,5 @@
 //! Proves that a model generates a text, from a record of its forward pass (docs/protocol.md): the same phases, in the same order, as the
-//! verifier's `verify.rs`. A verifier trusts nothing here, because a wrong prover only makes proofs that verifiers reject.
+//! verifier's `verifier/src/verify/chunk.rs`. A verifier trusts nothing here, because a wrong prover only makes proofs that verifiers reject.
 #![feature(portable_simd)]
 
 pub mod activations;
@@ -14,12 +14,16 @@ mod factors;
 pub mod field;
 pub mod gkr;
 pub mod grind;
+pub mod hiding;
 pub mod matmul;
 pub mod opening;
 pub mod ops;
+mod options;
+mod run;
 pub mod scalar;
 #[cfg(test)]
 mod small;
+pub mod speak;
 pub mod stark;
 mod stopwatch;
 pub mod sumcheck;
@@ -31,44 +35,46 @@ pub mod vectors;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, Batch, Heard, LinearClaim};
-use tessera_circuits::model::{ModelParams, MIN_ROWS_LOG};
-use tessera_circuits::shape::{LeafLimits, Product, Shape};
+use tessera_circuits::claims::{batch, Heard, LinearClaim};
+use tessera_circuits::shape::{LeafLimits, Product};
 use tessera_circuits::statement::Statement;
-use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
-use tessera_circuits::wiring::{suffix, Points, Public};
+use tessera_circuits::wiring::{Points, Public};
 use tessera_verifier::context::Context;
+use tessera_verifier::hiding::{HiddenCode, HiddenProof};
 use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, POINTS, POINTS_WORK};
-use tessera_verifier::ledger::security_bits;
-use tessera_verifier::opening::{CommitmentParams, OpenedColumns, OpeningProof};
+use tessera_verifier::ledger::{hidden_security_bits, security_bits};
+use tessera_verifier::message::Unread;
+use tessera_verifier::opening::{sum_of_claims, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
 use tessera_verifier::policy::MIN_BITS;
-use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::proof::{ChunkProof, Proof, TableProof};
 use tessera_verifier::tables::{draw_relations, draw_weight};
-use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    absorb_statistics, open_transcript, unit_coefficients, verify_chunk_with, weight_families, ChunkStatement,
+    absorb_statistics, hear, hidden_code, open_transcript, verify_chunk_with, verify_hidden, weight_families,
+    ChunkStatement, VerifyError,
 };
 
 pub use self::error::ProveError;
+pub use self::options::{Admits, ProofOptions};
 
 pub use self::boundary::public_boundary;
 
-use self::activations::Activations;
+use self::activations::{Activations, UnitClaim};
 use self::boundary::{Boundaries, BoundaryValues};
-use self::column::Column;
 use self::device::{Bands, Device, DeviceError};
+use self::hiding::{NoRandomness, Secrets, TapeKey, Veiled};
 use self::matmul::PrecomputedMatmuls;
-use self::opening::{Codeword, OpeningProverError, ProverClaim};
+use self::opening::{Codeword, Equations, OpeningProverError, ProverClaim, Veil};
+use self::run::Run;
+use self::speak::Speaker;
 use self::stopwatch::Stopwatch;
 use self::tables::{add_counts, Tables, Twiddles};
-use self::trace::{tops, Source};
-use tessera_model::forward::{ForwardState, Input, Placed, Saturations, Witness};
+use tessera_model::forward::{ForwardState, Input, Placed, Saturations};
 use tessera_model::generate::{generate, generate_recorded, GenerateOptions};
 use tessera_model::passes::Traffic;
 use tessera_model::QuantisedModel;
-use tessera_support::progress::Progress;
+use tessera_support::progress::{Progress, Silent};
 
 /// A model as the prover needs it.
 #[derive(Clone, Copy)]
@@ -113,21 +119,21 @@ pub fn prove(
     options: &GenerateOptions,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
-    prove_in_context(model, prompt, options, None, progress)
+    prove_for(model, prompt, options, ProofOptions::default(), progress)
 }
 
-/// Proves a generation as [`prove`] does. If a context is given, the proof holds in that context only.
-pub fn prove_in_context(
+/// Proves a generation as [`prove`] does, with these options of the proof.
+pub fn prove_for(
     model: &ProverModel<'_>,
     prompt: &[u32],
     options: &GenerateOptions,
-    context: Option<Context>,
+    asked: ProofOptions<'_>,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
     let mut watch = Stopwatch::new(progress);
     if !model.key.config.generates() {
         let statement = generated(model, prompt, options, &mut watch)?;
-        return whole(model, statement, context, None, watch);
+        return whole(model, statement, asked, None, watch);
     }
     let generate = || generate_recorded(model.placed(), prompt, options);
     let (generation, state) = watch.phase("generate", generate)?;
@@ -136,17 +142,17 @@ pub fn prove_in_context(
         prompt: prompt.to_vec(),
         output: generation.ids,
     };
-    whole(model, statement, context, Some(state), watch)
+    whole(model, statement, asked, Some(state), watch)
 }
 
-/// Proves in one piece, and in a context if one is given, a statement whose output the model is known to generate.
+/// Proves in one piece, with these options, a statement whose output the model is known to generate.
 pub fn prove_statement(
     model: &ProverModel<'_>,
     statement: Statement,
-    context: Option<Context>,
+    asked: ProofOptions<'_>,
     progress: &dyn Progress,
 ) -> Result<ProveReport, ProveError> {
-    whole(model, statement, context, None, Stopwatch::new(progress))
+    whole(model, statement, asked, None, Stopwatch::new(progress))
 }
 
 /// The statement of how the model continues `prompt`, or of the vector that an encoder makes of it.
@@ -183,8 +189,11 @@ pub fn boundaries(
 /// Refuses statements that no verifier accepts; returns the bits of security of a proof in these chunks.
 pub fn check_security(key: &ModelKey, chunks: &[Chunk], statement: &Statement) -> Result<f64, ProveError> {
     statement.check(&key.config)?;
-    let rows = statement.rows();
-    let got = security_bits(key, chunks, statement.lengths());
+    enough(statement.rows(), security_bits(key, chunks, statement.lengths()))
+}
+
+/// The bits of security of a proof of a statement of so many rows, if they are enough.
+const fn enough(rows: usize, got: f64) -> Result<f64, ProveError> {
     match got < MIN_BITS {
         true => Err(ProveError::Security {
             rows,
@@ -239,13 +248,27 @@ pub fn prove_chunk_with(
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
     let mut watch = Stopwatch::new(progress);
-    let (proof, saturated) = checked(model, claim, boundaries, limits, None, &mut watch)?;
+    let (proof, _, saturated) = checked(model, claim, boundaries, limits, (None, false, None), &mut watch)?;
     progress.done();
     Ok(ProvedChunk {
         proof,
         phases: watch.phases,
         saturated,
     })
+}
+
+/// Proves a chunk with these secrets, which serve for one proof, and does not check it, because they may lie: for tests.
+#[doc(hidden)]
+pub fn prove_with_secrets(
+    model: &ProverModel<'_>,
+    claim: &ChunkStatement<'_>,
+    secrets: Secrets,
+) -> Result<(ChunkProof, HiddenProof), ProveError> {
+    let mut watch = Stopwatch::new(&Silent);
+    let run = Run::of(model.placed(), claim, None, None, &mut watch)?;
+    let asked = (LeafLimits::OF_STATEMENTS, Some(&secrets));
+    let (proof, hidden, _) = unchecked(model, claim, Boundaries::default(), run, asked, &mut watch)?;
+    Ok((proof, hidden.unwrap_or_default()))
 }
 
 fn generated(
@@ -270,12 +293,20 @@ fn generated(
 fn whole(
     model: &ProverModel<'_>,
     statement: Statement,
-    context: Option<Context>,
+    asked: ProofOptions<'_>,
     recorded: Option<ForwardState<'_>>,
     mut watch: Stopwatch<'_>,
 ) -> Result<ProveReport, ProveError> {
+    let ProofOptions {
+        context,
+        hide_activations,
+        without_clips,
+        admits,
+    } = asked;
+    if let Some(admits) = admits {
+        admits(&statement).map_err(ProveError::NotAdmitted)?;
+    }
     let chunk = Chunk::whole(model.key.config.layers);
-    let security_bits = check_security(model.key, &[chunk], &statement)?;
     let claim = ChunkStatement {
         key: model.key,
         model: &model.id,
@@ -284,20 +315,35 @@ fn whole(
         ends: Ends::default(),
         context,
     };
-    let (chunk, saturated) = checked(
+    let limits = LeafLimits::OF_STATEMENTS;
+    let (security_bits, code) = match hide_activations {
+        false => (check_security(model.key, &[chunk], &statement)?, None),
+        true => {
+            statement.check(&model.key.config)?;
+            let code = hidden_code(&claim, limits).map_err(ProveError::Hiding)?;
+            let bits = hidden_security_bits(model.key, statement.lengths());
+            let bits = bits.ok_or(ProveError::Hiding(VerifyError::HiddenCode))?;
+            (enough(statement.rows(), bits)?, Some(code))
+        }
+    };
+    let secrets = code.map(|code| Ok::<_, NoRandomness>(Secrets::draw(code, &TapeKey::fresh(&claim)?)));
+    let secrets = secrets.transpose()?;
+    let (chunk, hidden, saturated) = checked(
         model,
         &claim,
         Boundaries::default(),
-        LeafLimits::OF_STATEMENTS,
-        recorded,
+        limits,
+        (recorded, without_clips, secrets.as_ref()),
         &mut watch,
     )?;
+    drop(secrets);
     let proof = Proof {
         model: model.id,
         statement,
         boundaries: Vec::new(),
         chunks: vec![chunk],
         context,
+        hidden,
     };
     let bytes = proof.to_bytes()?;
     watch.done();
@@ -311,120 +357,61 @@ fn whole(
     })
 }
 
-/// Proves a chunk and checks the proof. Also returns the saturated values.
+/// The proof of a chunk, what it has for hiding, and the saturated values.
+type Made = (ChunkProof, Option<HiddenProof>, Saturations);
+
+/// Proves a chunk, whose activations secrets hide, and checks the proof.
 fn checked(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
     boundaries: Boundaries<'_>,
     limits: LeafLimits,
-    recorded: Option<ForwardState<'_>>,
+    (recorded, without_clips, secrets): (Option<ForwardState<'_>>, bool, Option<&Secrets>),
     watch: &mut Stopwatch<'_>,
-) -> Result<(ChunkProof, Saturations), ProveError> {
-    let mut run = Run::of(model, claim, boundaries.input, recorded, watch)?;
+) -> Result<Made, ProveError> {
+    let mut run = Run::of(model.placed(), claim, boundaries.input, recorded, watch)?;
     run.shape = run.shape.with_leaf_limits(limits);
-    let (proof, saturated) = unchecked(model, claim, boundaries, run, watch)?;
-    watch
-        .phase("check", || verify_chunk_with(claim, limits, &proof))
-        .map_err(ProveError::Check)?;
-    Ok((proof, saturated))
-}
-
-/// A chunk's computation, laid out as a trace.
-struct Run {
-    shape: Shape,
-    params: ModelParams,
-    statistics: Statistics,
-    columns: Vec<Vec<Column>>,
-    saturated: Saturations,
-}
-
-impl Run {
-    /// Runs the chunk of a statement, or what was not run of it while it was recorded.
-    fn of(
-        model: &ProverModel<'_>,
-        claim: &ChunkStatement<'_>,
-        input: Option<&Boundary>,
-        recorded: Option<ForwardState<'_>>,
-        watch: &mut Stopwatch<'_>,
-    ) -> Result<Self, ProveError> {
-        let (key, statement, chunk) = (claim.key, claim.statement, claim.chunk);
-        let shape = key.shape(chunk, statement.lengths());
-        let params = chunk.params(&key.params);
-        let mut witness = Witness::default();
-        let run = watch.phase("forward pass", || {
-            if let Some(state) = recorded {
-                return Ok(state.finish(&mut witness));
-            }
-            let (ids, leading) = (statement.row_ids(), statement.leading(&key.params.leading));
-            let entering = |boundary| Input::Stream(boundary, leading);
-            let input = input.map_or(Input::Tokens(&ids), entering);
-            ForwardState::run_chunk(model.placed(), chunk, input, shape.outputs, Some(&mut witness))
-        })?;
-        if run.traffic.bytes > 0 {
-            watch.read("forward pass", run.traffic);
-        }
-
-        let tops = tops(&shape, statement, &witness);
-        if let Some(output) = tops.iter().position(|top| *top == i64::from(i16::MIN)) {
-            return Err(ProveError::SmallestLogit { output });
-        }
-        let (columns, clips): (Vec<Vec<Column>>, Vec<Vec<Clip>>) = watch.phase("trace", || {
-            let of_part = |part| {
-                let source = Source {
-                    shape: &shape,
-                    params: &params,
-                    statement,
-                    input,
-                    witness: &witness,
-                    tops: &tops,
-                };
-                let made = source.columns(part);
-                // The columns of the next part take the place of what was recorded for this one.
-                witness.forget(part, &shape);
-                made
-            };
-            shape.by_part(of_part).into_iter().unzip()
-        });
-        let statistics = Statistics { clips: clips.concat() };
-        statistics.check(&shape, &params, statement)?;
-        Ok(Self {
-            shape,
-            params,
-            statistics,
-            columns,
-            saturated: run.saturated,
-        })
+    let got = run.statistics.clips.len();
+    if got > 0 && secrets.is_some() {
+        return Err(ProveError::HiddenClips { got });
     }
+    if got > 0 && without_clips {
+        return Err(ProveError::Clips { got });
+    }
+    let (proof, hidden, saturated) = unchecked(model, claim, boundaries, run, (limits, secrets), watch)?;
+    let check = || match &hidden {
+        Some(hidden) => verify_hidden(claim, limits, &proof, hidden),
+        None => verify_chunk_with(claim, limits, &proof),
+    };
+    watch.phase("check", check).map_err(ProveError::Check)?;
+    Ok((proof, hidden, saturated))
 }
 
-/// The phases of the protocol. Also returns the saturated values.
+/// The phases of the protocol.
 fn unchecked(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
     mut boundaries: Boundaries<'_>,
     run: Run,
+    (limits, secrets): (LeafLimits, Option<&Secrets>),
     watch: &mut Stopwatch<'_>,
-) -> Result<(ChunkProof, Saturations), ProveError> {
+) -> Result<Made, ProveError> {
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
     let device = model.device;
     // Commitments before any challenge.
-    let params = CommitmentParams::of_activations(shape, &key.weights);
-    let suite = key.header.hash_suite;
-    let mut transcript = open_transcript(
-        key,
-        claim.model,
-        &params,
-        statement,
-        chunk,
-        &claim.ends,
-        claim.context.as_ref(),
+    let code = secrets.map(Secrets::code);
+    let params = code.map_or_else(
+        || CommitmentParams::of_activations(shape, &key.weights),
+        |code| code.params,
     );
+    let suite = key.header.hash_suite;
+    let mut transcript = open_transcript(claim, &params, code);
     let (relations, trees, forest) = (shape.config.relations(), lookup_trees(shape), Forest::of(shape));
     let mut columns = device.columns(run.columns)?;
     add_counts(&mut *columns, shape, (&trees, &forest), watch)?;
     let columns = &*columns;
     let mut activations = watch.phase("commit activations", || {
-        Activations::commit(suite, shape, columns, params)
+        Activations::commit(suite, shape, columns, params, secrets)
     })?;
     transcript.send(ACTIVATIONS, &activations.root());
     absorb_statistics(&run.statistics, &mut transcript);
@@ -437,14 +424,19 @@ fn unchecked(
     // Lookups.
     let lookup_work = grind::send(LOOKUP_WORK, &mut transcript);
     let relations = draw_relations(&mut transcript, &relations);
+    let mut speaker: Box<dyn Speaker + '_> = match secrets {
+        Some(secrets) => Box::new(Veiled::new(transcript, secrets)),
+        None => Box::new(transcript),
+    };
+    let speaker = &mut *speaker;
     let lookups = watch.phase("lookups", || {
         let entries = tables.entries();
-        gkr::prove((&trees, entries.as_ref()), columns, &relations, &mut transcript)
+        gkr::prove((&trees, entries.as_ref()), columns, &relations, speaker)
     })?;
 
     // Matmuls.
-    let points_work = grind::send(POINTS_WORK, &mut transcript);
-    let points = Points::new(shape, transcript.challenges(POINTS, Points::count(shape)));
+    let points_work = grind::send(POINTS_WORK, speaker.transcript());
+    let points = Points::new(shape, speaker.transcript().challenges(POINTS, Points::count(shape)));
     let public = Public {
         shape,
         params: &run.params,
@@ -456,19 +448,19 @@ fn unchecked(
     let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
     let (said, boundary_values) = boundaries.said(key, &public);
     let (matmuls, bands) = watch.phase("matmuls", || {
-        matmul::prove(&public, device, columns, weights, &opened, said, &mut transcript)
+        matmul::prove(&public, device, columns, weights, &opened, said, speaker)
     })?;
     watch.read("matmuls", matmuls.traffic);
-    let families = weight_families(shape, &mut transcript);
+    let families = weight_families(shape, speaker.transcript());
 
     // Linear claims.
     let (batch, linear) = watch.phase("claims", || {
         let mut claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls.point);
         let (own, entries) = lookups.claims.split_at(trees.len());
         claims.extend(tables.side(entries.first()));
-        let batch = batch(claims, transcript.challenge(CLAIMS));
+        let batch = batch(claims, speaker.transcript().challenge(CLAIMS));
         let heard = Heard {
-            accumulators: matmuls.proof.claim,
+            accumulators: matmuls.claim,
             operands: matmuls.operands.clone(),
             denominators: own.iter().map(|leaf| leaf.denominator).collect(),
             counts: entries.first().map(|leaf| leaf.numerator),
@@ -476,11 +468,38 @@ fn unchecked(
         };
         // Products and trees are those of the chunk, so none is without a value.
         let value = batch.total(&heard).unwrap_or_default();
-        let linear = claims::prove(&batch, value, shape, device, columns, &mut transcript)?;
+        let linear = claims::prove(&batch, value, shape, device, columns, speaker)?;
         Ok::<_, DeviceError>((batch, linear))
     })?;
 
+    let mut proof = ChunkProof {
+        layers: chunk.layers().len() as u32,
+        statistics: run.statistics.clone(),
+        activations: activations.root(),
+        lookup_work,
+        lookups: lookups.proofs.clone(),
+        points_work,
+        matmuls: matmuls.proof.clone(),
+        linear: linear.proof.clone(),
+        linear_work: linear.nonce.unwrap_or_default(),
+        // Both follow.
+        opening: OpeningProof::default(),
+        tables: TableProof::Gkr,
+    };
+
     // Weights and activations.
+    let mut equations = |opening: &OpeningProof, said: &HiddenProof| {
+        let hidden = secrets.map(Secrets::code).zip(Some(said));
+        hidden.map_or_else(
+            || Ok(Equations::default()),
+            |hidden| heard(claim, limits, &proof, opening, hidden),
+        )
+    };
+    let mut veil = secrets.map(|secrets| Veil {
+        secrets,
+        equations: &mut equations,
+        said: HiddenProof::default(),
+    });
     let (opening, traffic) = watch.phase("open", || {
         let units = UnitClaim::of(shape, &batch, &linear.point, &activations)?;
         open(
@@ -490,27 +509,34 @@ fn unchecked(
             &families,
             (&matmuls, bands),
             (&units, &mut activations, &boundary_values, &mut boundaries),
-            &mut transcript,
+            (veil.as_mut(), speaker),
         )
     })?;
     watch.read("open", traffic);
+    let hidden = veil.map(|veil| veil.said);
+    proof.opening = opening;
 
     // Aggregator.
-    let tables = tables.close(&relations, watch, &mut transcript)?;
-    let proof = ChunkProof {
-        layers: chunk.layers().len() as u32,
-        statistics: run.statistics,
-        activations: activations.root(),
-        lookup_work,
-        lookups: lookups.proofs,
-        points_work,
-        matmuls: matmuls.proof,
-        linear: linear.proof,
-        linear_work: linear.nonce.unwrap_or_default(),
-        opening,
-        tables,
-    };
-    Ok((proof, run.saturated))
+    proof.tables = tables.close(&relations, watch, speaker.transcript())?;
+    Ok((proof, hidden, run.saturated))
+}
+
+/// The equations of a proof that hides activations, as the verifier has them when it has heard everything up to the folding of the opening.
+fn heard(
+    claim: &ChunkStatement<'_>,
+    limits: LeafLimits,
+    proof: &ChunkProof,
+    opening: &OpeningProof,
+    (code, said): (&HiddenCode, &HiddenProof),
+) -> Result<Equations, OpeningProverError> {
+    let refused = |error| OpeningProverError::Equations(Box::new(error));
+    let conversation = hear(claim, limits, proof, code, said).map_err(refused)?;
+    let mut listener = conversation.transcript.clone();
+    let claims = conversation.claims(claim.key, claim.chunk);
+    let value = sum_of_claims(&claims, Unread::of(opening), &mut listener).map_err(|e| refused(e.into()))?;
+    listener
+        .equations(value)
+        .map_err(|e| refused(OpeningError::from(e).into()))
 }
 
 /// Everything that is claimed of sums of columns.
@@ -530,41 +556,6 @@ fn linear_claims(
     claims
 }
 
-/// Where the linear claims end: the units of the activations at a point, each with a factor.
-struct UnitClaim<'a> {
-    gamma: Vec<SecureField>,
-    local_point: &'a [SecureField],
-    values: Vec<SecureField>,
-}
-
-impl<'a> UnitClaim<'a> {
-    fn of(
-        shape: &Shape,
-        batch: &Batch,
-        point: &'a [SecureField],
-        activations: &Activations<'_>,
-    ) -> Result<Self, DeviceError> {
-        let local_point = suffix(point, MIN_ROWS_LOG);
-        Ok(Self {
-            gamma: unit_coefficients(shape, batch, point),
-            local_point,
-            values: activations.unit_values(local_point)?,
-        })
-    }
-
-    /// The claim with the activations that it is about, as they are opened.
-    fn claim<'s>(&'s self, activations: &'s mut Activations<'_>) -> ProverClaim<'s> {
-        let all = activations.units.commitment().params.all();
-        ProverClaim::new(
-            &mut *activations.units,
-            all,
-            self.local_point,
-            &self.gamma,
-            &self.values,
-        )
-    }
-}
-
 /// Activations and boundaries, each with what is claimed of them.
 type Held<'s, 'a, 'b> = (
     &'s UnitClaim<'s>,
@@ -582,7 +573,7 @@ fn open(
     families: &[(Product, SecureField)],
     (matmuls, bands): (&PrecomputedMatmuls, Box<dyn Bands + '_>),
     (units, activations, values, boundaries): Held<'_, '_, '_>,
-    transcript: &mut Transcript,
+    (veil, speaker): (Option<&mut Veil<'_>>, &mut dyn Speaker),
 ) -> Result<(OpeningProof, Traffic), OpeningProverError> {
     let log_band = columns.log_band();
     let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), log_band);
@@ -591,7 +582,7 @@ fn open(
     let weights = ProverClaim::new(&mut *committed, columns, &point, &gamma, &matmuls.band_values);
     let mut claims = vec![weights, units.claim(activations)];
     claims.extend(boundaries.claims(values));
-    let proof = opening::open(&mut claims, transcript)?;
+    let proof = opening::open(&mut claims, veil, speaker)?;
     drop(claims);
     Ok((proof, committed.traffic()))
 }

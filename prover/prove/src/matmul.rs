@@ -8,11 +8,11 @@ use tessera_circuits::wiring::{suffix, Public};
 use tessera_verifier::labels::{MATMULS, OPERANDS};
 use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
-use tessera_verifier::transcript::Transcript;
 
 use crate::device::{Bands, Columns, Device, DeviceError, Table as Factor};
 use crate::factors::Factors;
 use crate::opening::memory::message_bytes;
+use crate::speak::Speaker;
 use crate::sumcheck::{self, Instance};
 use tessera_model::passes::Traffic;
 use tessera_model::tiles::{TileRange, TileSource};
@@ -22,6 +22,8 @@ type K = SecureField;
 /// The matmuls, proved: what the aggregator is given instead of the weights.
 pub struct PrecomputedMatmuls {
     pub proof: MatmulProof,
+    /// The batched accumulators at the random point.
+    pub claim: K,
     /// The last evaluations of the factors of the products that the chunk has.
     pub operands: Operands,
     /// End point of the sumcheck.
@@ -41,7 +43,7 @@ pub fn prove<'a>(
     tiles: &dyn TileSource,
     opened: &OpenedColumns,
     boundaries: Option<[K; 2]>,
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> Result<(PrecomputedMatmuls, Box<dyn Bands + 'a>), DeviceError> {
     let tiles = TileRange::new(tiles, opened.tiles());
     let point = suffix(&public.points.out, opened.log_band() + TILE_LOG);
@@ -63,19 +65,20 @@ pub fn prove<'a>(
         instances.iter().map(|i| i.variables).max(),
         Some(public.shape.product_variables() as usize)
     );
-    let (claim, proved) = sumcheck::prove_sum(device, MATMULS, instances, transcript)?;
+    let (claim, proved) = sumcheck::prove_sum(device, MATMULS, instances, speaker)?;
     let finals = proved.finals.iter().map(|finals| finals[0]);
     let finals: Vec<_> = finals.map(|(a, b)| [a, b]).chain(boundaries).collect();
-    transcript.send(OPERANDS, finals.as_slice());
+    let said = speaker.say(OPERANDS, finals.as_slice());
     let operands = Operands::of(public.shape, &finals);
     let band_values = bands.values(suffix(&proved.point, TILE_LOG))?;
     let proof = MatmulProof {
-        claim,
+        claim: proved.claim,
         sumcheck: proved.proof,
-        operands: finals,
+        operands: said,
     };
     let proved = PrecomputedMatmuls {
         proof,
+        claim,
         operands,
         point: proved.point,
         band_values,

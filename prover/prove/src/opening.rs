@@ -31,7 +31,7 @@ use self::error::length;
 pub use self::error::OpeningProverError;
 pub use self::fft::Twiddles;
 pub(crate) use self::merkle::path as merkle_path;
-pub use self::prove::{open, value, ProverClaim};
+pub use self::prove::{open, value, Equations, ProverClaim, Veil};
 pub use self::sizes::{params_for, TILE_AREA};
 pub use self::tree::Tree;
 pub use self::units::CommittedUnits;

@@ -5,11 +5,12 @@ use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::message::Exchange;
-use tessera_verifier::sumcheck::{instance_scale, open_batch, rounds_of, SumcheckProof};
-use tessera_verifier::transcript::{Transcript, Work};
+use tessera_verifier::sumcheck::{begin_batch, instance_scale, rounds_of, SumcheckProof};
+use tessera_verifier::transcript::Work;
 
 use crate::device::{Device, DeviceError, Products, Table};
 use crate::grind;
+use crate::speak::Speaker;
 
 /// One instance of a batch: `sum_z sum_pairs A(z) B(z)` over `2^variables` entries.
 #[derive(Clone, Debug)]
@@ -39,6 +40,8 @@ pub type Second<'a> = Box<
 /// A proved batch.
 #[derive(Clone, Debug)]
 pub struct Proved {
+    /// The claim as it was absorbed.
+    pub claim: SecureField,
     pub proof: SumcheckProof,
     /// The nonce of the proof of work before the last challenge, if there is one.
     pub nonce: Option<u64>,
@@ -58,9 +61,9 @@ pub fn prove<T: Into<Table> + Send>(
     label: &'static str,
     claim: SecureField,
     instances: Vec<Instance<T>>,
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> Result<Proved, DeviceError> {
-    run(label, claim, begin(device, instances)?, None, transcript)
+    run(label, Claim::Known(claim), begin(device, instances)?, None, speaker)
 }
 
 /// Proves what the instances add up to, and returns it.
@@ -71,12 +74,12 @@ pub fn prove_sum<T: Into<Table> + Send>(
     device: &dyn Device,
     label: &'static str,
     instances: Vec<Instance<T>>,
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> Result<(SecureField, Proved), DeviceError> {
     let states = begin(device, instances)?;
     let values: Result<Vec<_>, _> = states.par_iter().map(State::value).collect();
     let claim = values?.into_iter().sum();
-    Ok((claim, run(label, claim, states, None, transcript)?))
+    Ok((claim, run(label, Claim::Said(claim), states, None, speaker)?))
 }
 
 /// Proves that the values of the instances add up to `claim`, with a proof of work before the last challenge if one is asked for: what
@@ -90,13 +93,19 @@ pub fn prove_staged(
     claim: SecureField,
     instances: Vec<Staged<'_>>,
     last: Option<Work>,
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> Result<Proved, DeviceError> {
     let variables = instances.iter().map(|i| i.variables).max().unwrap_or(0);
     let states = instances
         .into_par_iter()
         .map(|i| State::new(device, i.first, i.variables, Some(i.second), variables));
-    run(label, claim, states.collect::<Result<_, _>>()?, last, transcript)
+    run(
+        label,
+        Claim::Known(claim),
+        states.collect::<Result<_, _>>()?,
+        last,
+        speaker,
+    )
 }
 
 /// Gives the instances of a batch, all in one stage, to the device.
@@ -112,15 +121,31 @@ fn begin<T: Into<Table> + Send>(
     states.collect()
 }
 
+/// What a batch claims.
+enum Claim {
+    /// The prover says it.
+    Said(SecureField),
+    /// It follows from what both sides know.
+    Known(SecureField),
+}
+
 fn run(
     label: &'static str,
-    claim: SecureField,
+    claim: Claim,
     mut states: Vec<State<'_>>,
     last: Option<Work>,
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> Result<Proved, DeviceError> {
     let variables = states.iter().map(|state| state.start + state.own).max().unwrap_or(0);
-    open_batch(label, claim, variables, transcript);
+    begin_batch(label, variables, speaker.transcript());
+    let claim = match claim {
+        Claim::Said(claim) => speaker.say(label, &claim),
+        Claim::Known(claim) => {
+            let known = speaker.known(claim);
+            speaker.transcript().send(label, &known);
+            known
+        }
+    };
     let mut point = Vec::with_capacity(variables);
     let mut rounds = Vec::with_capacity(variables);
     let mut nonce = None;
@@ -128,17 +153,18 @@ fn run(
         let messages = states.iter().map(|s| s.round_message(round));
         let message = messages.fold([SecureField::zero(); 2], |[a, b], [c, d]| [a + c, b + d]);
         let Exchange(said, answer) = rounds_of(label);
-        transcript.send(said, &message);
+        let message = speaker.say(said, &message);
         if round + 1 == variables {
-            nonce = last.map(|work| grind::send(work, transcript));
+            nonce = last.map(|work| grind::send(work, speaker.transcript()));
         }
-        let r = transcript.challenge(answer);
+        let r = speaker.transcript().challenge(answer);
         states.par_iter_mut().try_for_each(|s| s.bind(round, r))?;
         rounds.push(message);
         point.push(r);
     }
     let finals: Result<Vec<_>, _> = states.iter().map(State::finals).collect();
     Ok(Proved {
+        claim,
         proof: SumcheckProof { rounds },
         nonce,
         point,

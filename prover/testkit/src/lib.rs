@@ -207,6 +207,7 @@ impl TestModel {
             boundaries: self.public(&statement, &boundaries),
             statement,
             context,
+            hidden: None,
         }
     }
 }

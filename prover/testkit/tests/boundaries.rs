@@ -232,7 +232,7 @@ fn a_boundary_of_8_mb_costs_less_than_110_kb() {
     let values = tessera_prover::bind::bind_trailing(&cells, &point);
     assert_eq!(values[0], value(0));
     let claim = ProverClaim::new(&mut committed, params.all(), &point, &gamma, &values);
-    let proof = open(&mut [claim], &mut transcript).expect("an opening");
+    let proof = open(&mut [claim], None, &mut transcript).expect("an opening");
     let [code] = &parts_of(&proof).codes[..] else {
         panic!("one claim")
     };

@@ -461,6 +461,7 @@ fn a_chain_with_a_lie_is_broken_at_the_lie() {
         model: prover.id,
         statement: statement.clone(),
         context: None,
+        hidden: None,
     };
     for (first, refusing) in [(&dishonest[0], 0), (&honest[0], 1)] {
         let mut proof = proof.clone();

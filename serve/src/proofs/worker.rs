@@ -253,7 +253,7 @@ impl Workshop {
             prompt: record.prompt.clone(),
             output,
         };
-        Ok(prove_statement(&prover, statement, context, progress)?.bytes)
+        Ok(prove_statement(&prover, statement, context.into(), progress)?.bytes)
     }
 
     /// Makes a proof in chunks, which survive a crash.

@@ -7,9 +7,11 @@ use tessera_verifier::codec::FileKind;
 use tessera_verifier::verify::PROTOCOL;
 
 /// Kinds of files that verifiers read.
-const FILES: [(&str, FileKind); 4] = [
+const FILES: [(&str, FileKind); 6] = [
     ("proofs", FileKind::Proof),
     ("proofs with a context", FileKind::ProofInContext),
+    ("proofs that hide", FileKind::HiddenProof),
+    ("proofs that hide with a context", FileKind::HiddenProofInContext),
     ("keys", FileKind::Key),
     ("chunks", FileKind::Chunk),
 ];

@@ -141,15 +141,15 @@ fn header_errors_are_named() {
     };
     assert_eq!(decode::<Message>(kind, &bytes), Err(magic));
     let mut bytes = encode(kind, &message()).unwrap();
-    bytes[MAGIC_LEN] = 28;
+    bytes[MAGIC_LEN] = 30;
     let version = CodecError::Version {
         kind,
-        got: 28,
+        got: 30,
         supported: kind.version(),
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 28, but this program reads versions 26 and 27; read it with a newer version of Tessera"
+        "proof file of version 30, but this program reads versions 26 to 29; read it with a newer version of Tessera"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands, the third no classes of rows, the fourth

@@ -20,7 +20,7 @@ pub struct Commitment {
 /// The claim `sum_B gamma[B] B~(point) = value` about the bands `B` of a commitment.
 #[must_use = "a claim that is not opened is not proved"]
 #[derive(Clone, Copy, Debug)]
-pub struct Claim<'a> {
+pub struct Claim<'a, V = SecureField> {
     /// The commitment that the claim is about.
     pub commitment: Commitment,
     /// The columns of it that hold the bands ([`CommitmentParams::columns_of`]).
@@ -30,5 +30,5 @@ pub struct Claim<'a> {
     /// The weight of every band of the columns.
     pub gamma: &'a [SecureField],
     /// The value of the sum.
-    pub value: SecureField,
+    pub value: V,
 }

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::listen::TapeError;
 use crate::message::{NoWork, NotCanonical};
 
 /// The name of a commitment that is opened.
@@ -85,6 +86,8 @@ pub enum OpeningError {
     FoldClaim,
     #[error(transparent)]
     Work(#[from] NoWork),
+    #[error(transparent)]
+    Tape(#[from] TapeError),
     #[error("{tree}: the authentication path is too short")]
     PathTooShort { tree: TreeName },
     #[error("{tree}: {unused} nodes of the authentication path are not used")]

@@ -20,6 +20,9 @@ pub const FINAL_LOG: u32 = 8;
 /// Points of one leaf of a committed tree: a fibre of the first fold.
 pub const FIBRE: usize = 2;
 
+/// Columns of mask and tape in a commitment to hidden activations: the coordinates of a message over the extension field.
+pub const MASK_COLUMNS: usize = 4;
+
 const MAX_TILES: usize = 1 << 24;
 /// log2 of the most weights that a column can have.
 pub const MAX_MESSAGE_LOG: u32 = 24;
@@ -81,6 +84,11 @@ impl CommitmentParams {
         ]
     }
 
+    /// Number of positions of an opening under the policy of the rate.
+    pub const fn queries(&self) -> usize {
+        OpeningPolicy::at_rate(self.log_blowup).queries
+    }
+
     /// Checks that the commitment is one this code can verify. Total on hostile input.
     pub fn check(&self) -> Result<(), OpeningError> {
         range("number of tiles", self.tiles, 1, MAX_TILES)?;
@@ -121,6 +129,59 @@ impl CommitmentParams {
     /// Number of columns; the last one is zero-padded.
     pub fn columns(&self) -> usize {
         self.tiles.div_ceil(1 << self.log_column_tiles())
+    }
+}
+
+/// Columns for hidden activations, with messages of some length: the last unit of each is blind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slots {
+    /// A column.
+    column: CommitmentParams,
+    /// Whether messages may be no longer.
+    longest: bool,
+}
+
+impl Slots {
+    /// Columns of `2^log_message` values for activations that in clear have the code `clear`. `None` if activations have no code that long.
+    pub fn new(clear: &CommitmentParams, weights: &CommitmentParams, log_message: u32) -> Option<Self> {
+        let most = MAX_CODE_LOG.saturating_sub(weights.log_blowup).max(weights.log_message);
+        let column = CommitmentParams {
+            tiles: 1 << log_message.saturating_sub(TILE_AREA_LOG),
+            log_message,
+            ..*clear
+        };
+        let longest = log_message == most;
+        (log_message <= most).then_some(Self { column, longest })
+    }
+
+    /// Units of a column beside the blind one.
+    pub const fn units(&self) -> usize {
+        self.column.tiles.saturating_sub(1)
+    }
+
+    /// Number of columns at most.
+    pub const fn most_columns(&self) -> usize {
+        match (self.units(), self.longest) {
+            // There is room for nothing but blind units.
+            (0, _) => 0,
+            (_, false) => ACTIVATION_COLUMNS,
+            (_, true) => MAX_TILES,
+        }
+    }
+
+    /// Entries of the tape at most: every second coefficient of a message.
+    pub const fn tape(&self) -> usize {
+        1 << self.column.log_message.saturating_sub(1)
+    }
+
+    /// The commitment with so many columns, those of mask and tape behind them, and these columns.
+    pub fn commitment(&self, columns: usize) -> (CommitmentParams, OpenedColumns) {
+        let of = |columns: usize| CommitmentParams {
+            tiles: columns.saturating_mul(self.column.tiles),
+            ..self.column
+        };
+        let own = of(columns).all();
+        (of(columns.saturating_add(MASK_COLUMNS)), own)
     }
 }
 
@@ -240,6 +301,11 @@ impl OpenedColumns {
     pub fn bands(&self) -> Range<usize> {
         let tiles = self.tiles();
         tiles.start >> self.log_band..tiles.end >> self.log_band
+    }
+
+    /// Tiles of a column.
+    pub fn column_tiles(&self) -> usize {
+        1 << self.params.log_column_tiles()
     }
 
     /// log2 of the number of bands of the multilinear extension: rounds of the band sumcheck.

@@ -1,7 +1,7 @@
 //! How long the proof of an opening can be.
 
 use super::lift;
-use super::params::{CommitmentParams, Layout, FIBRE, FINAL_LOG, FOLD_LOG, TILE_AREA_LOG};
+use super::params::{CommitmentParams, Layout, FIBRE, FINAL_LOG, FOLD_LOG, MASK_COLUMNS, TILE_AREA_LOG};
 use super::policy::OpeningPolicy;
 use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, NONCE, SECURE};
 use crate::policy::{ACTIVATION_COLUMNS, WORKED_FOLDS};
@@ -13,10 +13,20 @@ pub fn most_bytes(weights: &CommitmentParams, cells: u128, boundary: Option<usiz
     let others = [Some(tiles), boundary, boundary];
     let others = others.into_iter().flatten();
     let others: Vec<CommitmentParams> = others.map(|tiles| CommitmentParams::of_tiles(tiles, weights)).collect();
+    most_bytes_of(weights, &others, 0)
+}
+
+/// The same of a model's weights and of hidden activations, of whose commitment these are the parameters for the longest statement.
+pub fn most_hidden_bytes(weights: &CommitmentParams, activations: &CommitmentParams) -> u128 {
+    most_bytes_of(weights, &[*activations], 1)
+}
+
+/// The most bytes of an opening of weights and of other commitments, with a mask or without one.
+fn most_bytes_of(weights: &CommitmentParams, others: &[CommitmentParams], masks: usize) -> u128 {
     let queries = OpeningPolicy::at_rate(weights.log_blowup).queries;
     let own = others.iter().map(|most| {
         // The longest message of fewer tiles is no longer; it has more columns only if the longest code is too short for them.
-        let columns = most.columns().max(ACTIVATION_COLUMNS);
+        let columns = most.columns().max(ACTIVATION_COLUMNS + masks * MASK_COLUMNS);
         let log_bands = log_ceil(columns as u128) + most.log_column_tiles();
         code(queries, most, columns, log_bands)
     });
@@ -30,7 +40,7 @@ pub fn most_bytes(weights: &CommitmentParams, cells: u128, boundary: Option<usiz
         DIGEST + sent + path(queries, depth)
     });
     let folds = rounds(long.log_folded().into()) + 2 * LIST + oracles.sum::<u128>();
-    let cross_values = LIST + SECURE * super::verify::cross(1 + others.len()).count() as u128;
+    let cross_values = LIST + SECURE * super::verify::cross(1 + others.len(), masks).count() as u128;
     // Before the columns are added, before the first folds, and before the queries.
     let nonces = NONCE + LIST + NONCE * WORKED_FOLDS as u128 + NONCE;
     LIST + codes + cross_values + folds + LIST + (SECURE << FINAL_LOG) + nonces

@@ -21,11 +21,14 @@ use crate::term::Term;
 ///   column is folded once before; after as much work for each coordinate.
 ///
 /// A list without claims has no proof, and so no security.
-pub fn terms(opened: &[(CommitmentName, OpenedColumns)]) -> Vec<Term> {
+///
+/// A mask (`masks` is 1, or 0 if there is none) is a further column of the sum, and the tape is added to the sum on a line, whose challenges come after
+/// as much work.
+pub fn terms(opened: &[(CommitmentName, OpenedColumns)], masks: usize) -> Vec<Term> {
     let Some(long) = lift::longest(opened.iter().map(|(_, columns)| &columns.params)) else {
         return vec![Term::certain("opening: claims", "no claim is opened".to_owned())];
     };
-    let more = opened.len() as u32 - 1;
+    let more = (opened.len() + masks) as u32 - 1;
     let policy = OpeningPolicy::at_rate(long.log_blowup);
     let rate = (-f64::from(long.log_blowup)).exp2();
     let queries = Term {
@@ -39,8 +42,8 @@ pub fn terms(opened: &[(CommitmentName, OpenedColumns)]) -> Vec<Term> {
     let n = |log_codeword: u32| f64::from(log_codeword).exp2();
     let log_n = long.log_codeword();
     let first: Vec<u32> = opened.iter().map(|(_, columns)| columns.log_codeword() - 1).collect();
-    // The first folds of the sum, and the curve.
-    let sum = vec![log_n - 1; opened.len()];
+    // The first folds of the sum, the curve, and the line.
+    let sum = vec![log_n - 1; opened.len() + 2 * masks];
     let lengths = [sum, first].concat();
     let others = log_n - 1 - WORKED_FOLDS as u32;
     let bands = opened.iter().map(|(_, columns)| columns.log_bands()).sum::<u32>();

@@ -122,10 +122,13 @@ fn commitments_and_policies_have_limits() {
 }
 
 fn terms_of(weights: OpenedColumns, activations: OpenedColumns) -> Vec<Term> {
-    terms(&[
-        (CommitmentName::Weights, weights),
-        (CommitmentName::Activations, activations),
-    ])
+    terms(
+        &[
+            (CommitmentName::Weights, weights),
+            (CommitmentName::Activations, activations),
+        ],
+        0,
+    )
 }
 
 /// Every rate that a key may have: enough queries, and not one more.
@@ -181,7 +184,7 @@ fn an_opening_counts_the_longer_code_once() {
 fn every_claim_of_an_opening_counts() {
     let own = |claims: usize| {
         let opened = vec![(CommitmentName::Activations, params(224, 15, 2).all()); claims];
-        terms(&opened).iter().map(|term| term.bits).collect::<Vec<f64>>()
+        terms(&opened, 0).iter().map(|term| term.bits).collect::<Vec<f64>>()
     };
     let expected = |numerator: f64| FIELD_BITS - numerator.log2();
     for (claims, folds, sumchecks) in [(1, 2.0, 28.0), (2, 4.0, 46.0), (4, 8.0, 82.0)] {
@@ -202,7 +205,7 @@ fn a_list_without_claims_is_refused() {
     let refused = verify(&[], Unread::of(&OpeningProof::default()), &mut transcript);
     assert_eq!(refused, Err(OpeningError::NoClaims));
     assert_eq!(transcript.challenge("next"), Transcript::new("lists").challenge("next"));
-    let bits: Vec<f64> = terms(&[]).iter().map(|term| term.bits).collect();
+    let bits: Vec<f64> = terms(&[], 0).iter().map(|term| term.bits).collect();
     assert_eq!(bits, [0.0]);
 }
 
@@ -211,7 +214,7 @@ fn a_list_without_claims_is_refused() {
 fn claims_have_powers_of_their_own() {
     let mut transcript = Transcript::new("powers");
     let points: Vec<Vec<SecureField>> = (0..4).map(|i| vec![SecureField::from(i); 3]).collect();
-    let combined = Combined::draw(points.clone(), &mut transcript);
+    let combined = Combined::draw(points.clone(), 0, &mut transcript);
     let mut other = Transcript::new("powers");
     let [iota, theta] = ["opening sum", "opening points"].map(|label| other.challenge(label));
     assert!(iota != theta && ![iota, theta].contains(&SecureField::one()));

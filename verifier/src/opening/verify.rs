@@ -3,37 +3,39 @@
 use std::iter::successors;
 
 use num_traits::{One, Zero};
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
 use tessera_circuits::mle::{eq_table, eval_padded};
 use tessera_circuits::scalar::Scalar as _;
 
 use super::claim::{Claim, Commitment};
-use super::error::{length, OpeningError, TreeName};
-use super::merkle::{hash_base_leaf, hash_secure_leaf, verify_batch, CommittedTree};
-use super::params::{CommitmentParams, Layout, FIBRE, FOLD_LOG};
+use super::error::{length, CommitmentName, OpeningError, TreeName};
+use super::merkle::{hash_secure_leaf, verify_batch, CommittedTree};
+use super::params::{CommitmentParams, Layout, FOLD_LOG};
 use super::policy::OpeningPolicy;
-use super::proof::{unread, CodeOpening, LeafOpening, OpeningProof, OracleOpening, ProofParts};
+use super::proof::{unread, CodeOpening, OpeningProof, OracleOpening, ProofParts};
+use super::rows::Rows;
 use super::{circle, lift};
 use crate::labels::{
     BAND_ROUND, COLUMN_WORK, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, FOLD_WORK, ORACLE, SUM, SUM_WORK,
 };
+use crate::listen::{FoldedClaim, Listener, TapeClaim};
 use crate::message::Unread;
 use crate::policy::WORKED_FOLDS;
 use crate::suite::{Digest, Suite};
 use crate::sumcheck::SumcheckClaim;
 use crate::transcript::Transcript;
 
-/// Absorbs what is claimed of the commitments and under which rules; the first step of both sides. Coefficients are not absorbed:
-/// they follow from what is absorbed already (docs/security.md, lemma 23).
-pub fn absorb_claims<'a>(
+/// Absorbs what is claimed of the commitments and under which rules, each claim with its value as far as it is absorbed
+/// ([`Listener::known`]); the first step of both sides. Coefficients are not absorbed: they follow from what is absorbed already
+/// (docs/security.md, lemma 23).
+pub fn absorb_claims<'a, V: 'a>(
     transcript: &mut Transcript,
     policy: &OpeningPolicy,
-    claims: impl ExactSizeIterator<Item = &'a Claim<'a>>,
+    claims: impl ExactSizeIterator<Item = (&'a Claim<'a, V>, SecureField)>,
 ) {
     transcript.words("opening claims", &[claims.len() as u32]);
-    for claim in claims {
+    for (claim, value) in claims {
         let Commitment { params, root, .. } = &claim.commitment;
         let [first, tiles, log_band] = claim.columns.words();
         transcript.words(
@@ -51,7 +53,7 @@ pub fn absorb_claims<'a>(
         );
         transcript.bytes("opening root", root);
         transcript.message("opening point", claim.point);
-        transcript.message("opening value", &[claim.value]);
+        transcript.message("opening value", &[value]);
     }
 }
 
@@ -67,48 +69,126 @@ pub fn draw_leaves(transcript: &mut Transcript, long: &CommitmentParams, policy:
 type Expected = (usize, SecureField);
 
 /// Checks that a proof opens a list of claims. Every claim has a share in the conversation of its own and rows of its own, and no
-/// claim is about more than what was committed to before its point was drawn: that is the caller's part.
-pub fn verify(
-    claims: &[Claim<'_>],
+/// claim is about more than what was committed to before its point was drawn: that is the caller's part. If the listener has a mask, it is
+/// committed to behind the columns of the commitment of that name.
+pub fn verify<L: Listener>(
+    claims: &[Claim<'_, L::Value>],
     proof: Unread<'_, OpeningProof>,
-    transcript: &mut Transcript,
+    listener: &mut L,
 ) -> Result<(), OpeningError> {
     let rate = claims.first().map_or(0, |claim| claim.commitment.params.log_blowup);
-    verify_under(&OpeningPolicy::at_rate(rate), claims, proof, transcript)
+    verify_under(&OpeningPolicy::at_rate(rate), claims, proof, listener)
 }
 
 /// As [`verify`], under another policy than the one of the rate.
-pub fn verify_under(
+pub fn verify_under<L: Listener>(
     policy: &OpeningPolicy,
-    claims: &[Claim<'_>],
+    claims: &[Claim<'_, L::Value>],
     proof: Unread<'_, OpeningProof>,
-    transcript: &mut Transcript,
+    listener: &mut L,
 ) -> Result<(), OpeningError> {
+    let Summed {
+        long,
+        ends,
+        combined,
+        value,
+    } = begin(policy, claims, proof, listener)?;
+    let proof = unread(proof);
+    let FoldedClaim { value, tape } = listener.fold(value)?;
+    let lifted = masked(claims, listener).map(|claim| {
+        let own = claim.commitment.params.log_message;
+        long.log_message.saturating_sub(own)
+    });
+    let tape = tape.zip(lifted);
+    let sum = Sum { combined, value, tape };
+    let transcript = listener.transcript();
+    let folds = fold_sumcheck(policy, &long, &sum, proof, transcript)?;
+
+    transcript.receive_work(policy.before_queries(), proof.part(|p| &p.nonce))?;
+    let positions = draw_leaves(transcript, &long, policy);
+    let suite = transcript.suite();
+    let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
+    let mask = sum.combined.scales.get(claims.len());
+    let said = exactly("openings of claims", proof.part(|p| &p.codes), claims.len())?;
+    for (((claim, own), end), scale) in claims.iter().zip(said.each()).zip(&ends).zip(&sum.combined.scales) {
+        let tape = sum.tape.as_ref().filter(|_| is_masked(claim));
+        let rows = Rows {
+            commitment: &claim.commitment,
+            scale: *scale,
+            weights: &end.weights,
+            fold: end.fold,
+            mask: mask.copied().zip(tape.map(|(tape, _)| tape.scale)),
+        };
+        rows.add(suite, &mut expected, &long, own)?;
+    }
+    check_oracles(suite, &long, &folds, expected, proof)
+}
+
+/// The value of the claim on the sum of all columns, to which an opening comes before the folding. A prover that hides activations asks for it, because
+/// only the verifier has it under pads.
+pub fn sum_of_claims<L: Listener>(
+    claims: &[Claim<'_, L::Value>],
+    proof: Unread<'_, OpeningProof>,
+    listener: &mut L,
+) -> Result<L::Value, OpeningError> {
+    let rate = claims.first().map_or(0, |claim| claim.commitment.params.log_blowup);
+    Ok(begin(&OpeningPolicy::at_rate(rate), claims, proof, listener)?.value)
+}
+
+/// The claims of an opening as one claim on the sum of all columns.
+struct Summed<V> {
+    /// The code of the sum.
+    long: CommitmentParams,
+    ends: Vec<End<V>>,
+    /// What the columns and the claims on their sum are added with.
+    combined: Combined,
+    /// The value of the claim.
+    value: V,
+}
+
+/// Steps 1 to 3: everything before the folding.
+fn begin<L: Listener>(
+    policy: &OpeningPolicy,
+    claims: &[Claim<'_, L::Value>],
+    proof: Unread<'_, OpeningProof>,
+    listener: &mut L,
+) -> Result<Summed<L::Value>, OpeningError> {
     policy.check()?;
     let long = check_codes(claims)?;
     for claim in claims {
         check_claim(claim)?;
     }
-    absorb_claims(transcript, policy, claims.iter());
+    let known: Vec<SecureField> = claims.iter().map(|claim| listener.known(&claim.value)).collect();
+    absorb_claims(listener.transcript(), policy, claims.iter().zip(known));
     let proof = unread(proof);
     let said = exactly("openings of claims", proof.part(|p| &p.codes), claims.len())?;
-    let codes = || claims.iter().zip(said.each());
-    let ends = codes().map(|(claim, own)| band_sumcheck(policy, claim, own, transcript));
-    let ends = ends.collect::<Result<Vec<End>, OpeningError>>()?;
-    let sum = add_claims(policy, &long, &ends, proof, transcript)?;
-    let folds = fold_sumcheck(policy, &long, &sum, proof, transcript)?;
+    let ends = claims
+        .iter()
+        .zip(said.each())
+        .map(|(claim, own)| band_sumcheck(policy, claim, own, listener));
+    let ends = ends.collect::<Result<Vec<End<L::Value>>, OpeningError>>()?;
+    listener.before_cross_values()?;
+    let (combined, value) = add_claims(policy, &long, &ends, proof, listener)?;
+    Ok(Summed {
+        long,
+        ends,
+        combined,
+        value,
+    })
+}
 
-    transcript.receive_work(policy.before_queries(), proof.part(|p| &p.nonce))?;
-    let positions = draw_leaves(transcript, &long, policy);
-    let mut expected: Vec<Expected> = positions.into_iter().map(|p| (p, SecureField::zero())).collect();
-    for (((claim, own), end), scale) in codes().zip(&ends).zip(&sum.combined.scales) {
-        add_rows(transcript.suite(), &mut expected, &long, *scale, claim, own, end)?;
-    }
-    check_oracles(transcript.suite(), &long, &folds, expected, proof)
+/// Whether the mask and the tape of a proof that hides activations are committed to behind the columns of this claim.
+fn is_masked<V>(claim: &Claim<'_, V>) -> bool {
+    claim.commitment.name == CommitmentName::Activations
+}
+
+/// The claim whose commitment has the mask, if the listener has one.
+fn masked<'c, 'a, L: Listener>(claims: &'c [Claim<'a, L::Value>], listener: &L) -> Option<&'c Claim<'a, L::Value>> {
+    claims.iter().find(|claim| listener.masks() > 0 && is_masked(claim))
 }
 
 /// Checks that all codes are ones that can be opened together, and returns that of the sum.
-fn check_codes(claims: &[Claim<'_>]) -> Result<CommitmentParams, OpeningError> {
+fn check_codes<V>(claims: &[Claim<'_, V>]) -> Result<CommitmentParams, OpeningError> {
     let codes = || claims.iter().map(|claim| &claim.commitment.params);
     let long = lift::longest(codes()).ok_or(OpeningError::NoClaims)?;
     for claim in claims {
@@ -132,14 +212,14 @@ fn exactly<'a, T>(
 }
 
 /// Checks the lengths of what is claimed of one commitment.
-fn check_claim(claim: &Claim<'_>) -> Result<(), OpeningError> {
+fn check_claim<V>(claim: &Claim<'_, V>) -> Result<(), OpeningError> {
     let columns = &claim.columns;
     length("gamma", claim.gamma.len(), columns.bands().len())?;
     length("local point", claim.point.len(), columns.log_area() as usize)
 }
 
 /// What the band sumcheck of a commitment ends in: a claim on a combination of its columns, folded once.
-struct End {
+struct End<V> {
     /// Weights of all columns of the commitment.
     weights: Vec<SecureField>,
     /// The challenge of the first fold.
@@ -147,17 +227,17 @@ struct End {
     /// Where the folded combination is evaluated.
     point: Vec<SecureField>,
     /// What it is claimed to be there.
-    value: SecureField,
+    value: V,
 }
 
 /// Steps 1 and 2: from the batch of evaluations of bands to one evaluation. The last coordinate of the local point was drawn
 /// after the commitment, and the claim with this variable bound to it is the same claim.
-fn band_sumcheck(
+fn band_sumcheck<L: Listener>(
     policy: &OpeningPolicy,
-    claim: &Claim<'_>,
+    claim: &Claim<'_, L::Value>,
     own: Unread<'_, CodeOpening>,
-    transcript: &mut Transcript,
-) -> Result<End, OpeningError> {
+    listener: &mut L,
+) -> Result<End<L::Value>, OpeningError> {
     let columns = &claim.columns;
     let rounds = exactly(
         "band sumcheck",
@@ -171,22 +251,26 @@ fn band_sumcheck(
         log_columns,
     )?
     .each();
-    let mut end = SumcheckClaim::new(claim.value);
+    let mut end = SumcheckClaim::new(claim.value.clone());
     for said in rounds.each() {
         let work = nonces.next().map(|nonce| (policy.before_challenge(COLUMN_WORK), nonce));
-        end.worked_round::<OpeningError>(BAND_ROUND, said, work, transcript)?;
+        end.worked_round::<L, OpeningError>(BAND_ROUND, said, work, listener)?;
     }
     let SumcheckClaim { point: rho, value } = end;
-    let evaluation = *transcript.receive(EVALUATION, own.part(|p| &p.band_value))?;
-    if evaluation * eval_padded(claim.gamma, &rho) != value {
-        let commitment = claim.commitment.name;
-        return Err(OpeningError::BandClaim { commitment });
-    }
+    let evaluation = listener.receive(EVALUATION, own.part(|p| &p.band_value))?;
+    let commitment = claim.commitment.name;
+    listener.zero(
+        evaluation.clone() * eval_padded(claim.gamma, &rho) - value,
+        OpeningError::BandClaim { commitment },
+    )?;
     let (column_point, band_point) = rho.split_at_checked(log_columns).unwrap_or((&rho, &[]));
     // The other columns of the commitment have no weight.
     let mut weights = vec![SecureField::zero(); columns.first];
     weights.extend(eq_table(column_point).into_iter().take(columns.params.columns()));
-    let (&fold, rest) = claim.point.split_last().unwrap_or((&value, &[]));
+    let (fold, rest) = claim
+        .point
+        .split_last()
+        .map_or((SecureField::zero(), &[][..]), |(fold, rest)| (*fold, rest));
     Ok(End {
         weights,
         fold,
@@ -203,19 +287,20 @@ pub struct Combined {
     pub points: Vec<(SecureField, Vec<SecureField>)>,
 }
 
-/// The pairs of a list of `claims` claims that have a cross value, in order: the claim whose point it is, and the claim whose column
-/// is evaluated there.
-pub fn cross(claims: usize) -> impl Iterator<Item = (usize, usize)> {
-    let pairs = (0..claims).flat_map(move |point| (0..claims).map(move |column| (point, column)));
+/// The pairs that have a cross value, in order: the claim whose point it is, and the column that is evaluated there, of another claim or, behind
+/// those of all claims, a mask.
+pub fn cross(claims: usize, masks: usize) -> impl Iterator<Item = (usize, usize)> {
+    let pairs = (0..claims).flat_map(move |point| (0..claims + masks).map(move |column| (point, column)));
     pairs.filter(|(point, column)| point != column)
 }
 
 impl Combined {
-    /// Draws what the columns and then the claims on their sum are added with. All values of columns at points are absorbed.
-    pub fn draw(points: Vec<Vec<SecureField>>, transcript: &mut Transcript) -> Self {
+    /// Draws what the columns and then the claims on their sum are added with; there are as many columns more than points as there are masks. All
+    /// values of columns at points are absorbed.
+    pub fn draw(points: Vec<Vec<SecureField>>, masks: usize, transcript: &mut Transcript) -> Self {
         let [iota, theta] = SUM.map(|label| transcript.challenge(label));
         let powers = |x: SecureField| successors(Some(SecureField::one()), move |power| Some(*power * x));
-        let scales = powers(iota).take(points.len()).collect();
+        let scales = powers(iota).take(points.len() + masks).collect();
         let points = powers(theta).zip(points).collect();
         Self { scales, points }
     }
@@ -225,36 +310,43 @@ impl Combined {
 struct Sum {
     combined: Combined,
     value: SecureField,
+    /// The part of the tape, and how many variables fewer it has than the sum.
+    tape: Option<(TapeClaim, u32)>,
 }
 
 /// Step 3: with the values of every column at the points of the other claims, all claims become claims on the sum of the columns.
 /// The points are extended to the variables of the longest column.
-fn add_claims(
+fn add_claims<L: Listener>(
     policy: &OpeningPolicy,
     long: &CommitmentParams,
-    ends: &[End],
+    ends: &[End<L::Value>],
     proof: Unread<'_, ProofParts>,
-    transcript: &mut Transcript,
-) -> Result<Sum, OpeningError> {
-    let pairs = cross(ends.len());
+    listener: &mut L,
+) -> Result<(Combined, L::Value), OpeningError> {
+    let masks = listener.masks();
+    let pairs = cross(ends.len(), masks);
     let said = exactly("cross values", proof.part(|p| &p.cross_values), pairs.count())?;
-    let mut said = transcript.receive(CROSS_VALUES, said)?.iter();
+    let mut said = listener.receive(CROSS_VALUES, said)?.into_iter();
+    let transcript = listener.transcript();
     transcript.receive_work(policy.before_challenge(SUM_WORK), proof.part(|p| &p.sum_work))?;
     let points = ends
         .iter()
         .map(|end| lift::extend(end.point.clone(), long.log_folded()));
-    let combined = Combined::draw(points.collect(), transcript);
-    let mut value = SecureField::zero();
-    for (point, (weight, _)) in combined.points.iter().enumerate() {
-        for (column, (scale, end)) in combined.scales.iter().zip(ends).enumerate() {
+    let combined = Combined::draw(points.collect(), masks, transcript);
+    let mut value = L::Value::from(SecureField::zero());
+    for (point, ((weight, _), end)) in combined.points.iter().zip(ends).enumerate() {
+        for (column, scale) in combined.scales.iter().enumerate() {
             let own = match point == column {
-                true => Some(&end.value),
+                true => Some(end.value.clone()),
                 false => said.next(),
             };
-            value += *weight * *scale * own.copied().unwrap_or_default();
+            // As many are said as there are pairs.
+            if let Some(own) = own {
+                value = value + own * (*weight * *scale);
+            }
         }
     }
-    Ok(Sum { combined, value })
+    Ok((combined, value))
 }
 
 /// What is known of the folded oracles before they are opened.
@@ -288,7 +380,7 @@ fn fold_sumcheck<'a>(
         if left < variables {
             let Some(said) = rounds.next() else { break };
             let work = nonces.next().map(|nonce| (policy.before_challenge(FOLD_WORK), nonce));
-            end.worked_round::<OpeningError>(FOLD_ROUND, said, work, transcript)?;
+            end.worked_round::<Transcript, OpeningError>(FOLD_ROUND, said, work, transcript)?;
         }
         if due.next_if_eq(&left).is_some() {
             let root = said.next().map(|root| transcript.receive(ORACLE, root));
@@ -308,7 +400,9 @@ fn fold_sumcheck<'a>(
         let (rest, bound) = point.split_at_checked(last as usize).unwrap_or((point, &[]));
         *weight * SecureField::eq_eval(&folded, bound) * eval_padded(final_message, rest)
     });
-    match left.fold(SecureField::zero(), |a, b| a + b) == value {
+    let tape = sum.tape.iter();
+    let tape = tape.map(|(tape, lifted)| tape_share(&tape.weights, *lifted, &challenges, final_message));
+    match left.chain(tape).fold(SecureField::zero(), |a, b| a + b) == value {
         true => Ok(Folds {
             challenges,
             roots,
@@ -318,71 +412,33 @@ fn fold_sumcheck<'a>(
     }
 }
 
-/// Step 5: opens the rows of a commitment and adds, `scale` times, the lifted and folded combination of its columns to the
-/// values of the virtual first oracle.
-fn add_rows(
-    suite: Suite,
-    expected: &mut [Expected],
-    long: &CommitmentParams,
-    scale: SecureField,
-    claim: &Claim<'_>,
-    own: Unread<'_, CodeOpening>,
-    end: &End,
-) -> Result<(), OpeningError> {
-    let params = &claim.commitment.params;
-    let lifted = long.log_message.saturating_sub(params.log_message);
-    let mut leaves: Vec<usize> = expected.iter().map(|(position, _)| position >> lifted).collect();
-    leaves.dedup();
-    let rows = own.part(|p| &p.rows).bound("leaves of a committed tree")?;
-    let rows = open_rows(suite, &claim.commitment, &leaves, rows)?;
-    let mut rows = leaves.into_iter().zip(rows).peekable();
-    let mut folded = None;
-    for (position, sum) in expected {
-        while let Some((leaf, values)) = rows.next_if(|(leaf, _)| *leaf <= *position >> lifted) {
-            let (a, b) = combine_columns(values, &end.weights);
-            let y = circle::circle_fibre(params.log_leaves(), leaf);
-            folded = Some(scale * circle::fold_pair(a, b, y, end.fold));
-        }
-        *sum += folded.unwrap_or_default() * lift::factor(long.log_leaves(), *position, lifted);
+/// What is left of the claim with the weights of the tape when variables are bound, from the least significant one on. A weight is of the
+/// entry of the sum whose last `lifted` coordinates are zeros.
+fn tape_share(
+    weights: &[SecureField],
+    lifted: u32,
+    challenges: &[SecureField],
+    message: &[SecureField],
+) -> SecureField {
+    let (lifts, folds) = challenges
+        .split_at_checked(lifted as usize)
+        .unwrap_or((challenges, &[]));
+    let scale = lifts
+        .iter()
+        .fold(SecureField::one(), |scale, r| scale * (SecureField::one() - *r));
+    let mut weights = weights.to_vec();
+    for r in folds {
+        let pair = |pair: &[SecureField]| match *pair {
+            [a, b] => a + *r * (b - a),
+            [a] => a - *r * a,
+            _ => SecureField::zero(),
+        };
+        weights = weights.chunks(2).map(pair).collect();
     }
-    Ok(())
-}
-
-/// Checks the opened leaves of a committed tree and returns their values, leaf by leaf.
-fn open_rows<'a>(
-    suite: Suite,
-    Commitment { name, params, root }: &Commitment,
-    leaves: &[usize],
-    rows: &'a LeafOpening,
-) -> Result<impl Iterator<Item = &'a [BaseField]>, OpeningError> {
-    let tree = TreeName::Committed(*name);
-    let leaf_len = params.columns() * FIBRE;
-    let (got, expected) = (rows.values.len(), leaves.len() * leaf_len);
-    if got != expected {
-        return Err(OpeningError::OpenedValues { tree, got, expected });
-    }
-    let values = || rows.values.chunks_exact(leaf_len);
-    let digests = values().map(|leaf| hash_base_leaf(suite, leaf));
-    let digests = leaves.iter().copied().zip(digests).collect();
-    let committed = CommittedTree {
-        name: tree,
-        suite,
-        root,
-        depth: params.log_leaves(),
-    };
-    verify_batch(&committed, digests, &rows.path)?;
-    Ok(values())
-}
-
-/// The two values of the combination of all columns in a leaf.
-fn combine_columns(leaf: &[BaseField], column_weights: &[SecureField]) -> (SecureField, SecureField) {
-    let zero = (SecureField::zero(), SecureField::zero());
-    leaf.chunks_exact(FIBRE)
-        .zip(column_weights)
-        .fold(zero, |(a, b), (pair, &weight)| match *pair {
-            [p, q] => (a + weight * p, b + weight * q),
-            _ => (a, b),
-        })
+    // Zeros that were not bound choose every so many entries; no message is that short.
+    let step = 1usize << lifted.saturating_sub(challenges.len() as u32).min(31);
+    let left = weights.iter().zip(message.iter().step_by(step));
+    scale * left.map(|(weight, value)| *weight * *value).sum::<SecureField>()
 }
 
 /// Step 5: follows every query from the virtual oracle through the folded ones to the final message.

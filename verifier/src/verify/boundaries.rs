@@ -1,12 +1,12 @@
 //! Committed boundaries of a chunk: what the transcript absorbs of them, and what their openings show (docs/protocol.md, section 15).
 
-use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::chunk::PublicBoundary;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::wiring::Public;
 
 use crate::key::ModelKey;
+use crate::listen::Listener;
 use crate::opening::{Claim, Commitment, CommitmentName};
 
 /// How a boundary of the statement is committed to: the number of its units, and log2 of the length of a message; zeros where it is in
@@ -18,7 +18,7 @@ pub(super) fn boundary_words(key: &ModelKey, statement: &Statement) -> [u32; 2] 
 
 /// The claim on a committed boundary at the random point, as an opening takes it.
 #[derive(Debug)]
-pub struct BoundaryClaim {
+pub struct BoundaryClaim<V = SecureField> {
     /// The commitment.
     pub commitment: Commitment,
     /// The coefficient of every unit.
@@ -26,19 +26,19 @@ pub struct BoundaryClaim {
     /// The point of a unit.
     pub point: Vec<SecureField>,
     /// The value.
-    pub value: SecureField,
+    pub value: V,
 }
 
-impl BoundaryClaim {
+impl<V: Clone> BoundaryClaim<V> {
     /// The claims about the committed boundaries of a chunk, input first.
-    pub fn of(key: &ModelKey, public: &Public<'_>, values: &[Option<SecureField>; 2]) -> Vec<Self> {
+    pub fn of(key: &ModelKey, public: &Public<'_>, values: &[Option<V>; 2]) -> Vec<Self> {
         let Some((units, params)) = key.boundary(public.statement.rows()) else {
             return Vec::new();
         };
         let token = &public.points.token;
         let feature = public.points.out(public.shape.padded.hidden);
         let ends = public.ends.both().into_iter().zip(values);
-        let claim = |(end, value): (Option<&PublicBoundary>, &Option<SecureField>), name| match (end, value) {
+        let claim = |(end, value): (Option<&PublicBoundary>, &Option<V>), name| match (end, value) {
             (Some(PublicBoundary::Committed(root)), Some(value)) => Some(Self {
                 commitment: Commitment {
                     name,
@@ -47,7 +47,7 @@ impl BoundaryClaim {
                 },
                 units: units.coefficients(token, feature),
                 point: units.local_point(token, feature),
-                value: *value,
+                value: value.clone(),
             }),
             _ => None,
         };
@@ -56,22 +56,31 @@ impl BoundaryClaim {
     }
 
     /// The claim, to be opened.
-    pub fn claim(&self) -> Claim<'_> {
+    pub fn claim(&self) -> Claim<'_, V> {
         Claim {
             commitment: self.commitment,
             columns: self.commitment.params.all(),
             point: &self.point,
             gamma: &self.units,
-            value: self.value,
+            value: self.value.clone(),
         }
     }
 }
 
-/// The values that the prover says of both ends of a chunk; `None` if it says another one than zero of an end that is not committed to.
-pub(super) fn said_of(committed: [bool; 2], said: Option<[SecureField; 2]>) -> Option<[Option<SecureField>; 2]> {
-    let [input, output] = said.unwrap_or_default();
-    let [enters, leaves] = committed;
-    let ends = [(enters, input), (leaves, output)];
-    let right = ends.iter().all(|(committed, value)| *committed || value.is_zero());
-    right.then(|| ends.map(|(committed, value)| committed.then_some(value)))
+/// The values that the prover says of both ends of a chunk. It says zero of an end that is not committed to, or this is the error.
+pub(super) fn said_of<L: Listener, E>(
+    committed: [bool; 2],
+    said: Option<[L::Value; 2]>,
+    wrong: impl Fn() -> E,
+    listener: &mut L,
+) -> Result<[Option<L::Value>; 2], E> {
+    let Some(said) = said else { return Ok([None, None]) };
+    let mut ends = [None, None];
+    for ((committed, value), end) in committed.into_iter().zip(said).zip(&mut ends) {
+        match committed {
+            true => *end = Some(value),
+            false => listener.zero(value, wrong())?,
+        }
+    }
+    Ok(ends)
 }

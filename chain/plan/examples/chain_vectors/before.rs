@@ -16,7 +16,9 @@ use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::sumcheck::{self, SumcheckProof};
 use tessera_verifier::tables::draw_relations;
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{linear_variables, open_transcript, sum_of_products, weight_claim, weight_families};
+use tessera_verifier::verify::{
+    linear_variables, open_transcript, sum_of_products, weight_claim, weight_families, ChunkStatement,
+};
 
 use super::calldata::{Calldata, Reader};
 use super::whole::relation_elements;
@@ -117,16 +119,15 @@ impl Before<'_> {
         };
         let clips = data.words(5 * clips)?;
         let (model, whole) = (&self.proof.model, Chunk::whole(self.key.config.layers));
-        let ends = Ends::default();
-        let mut t = open_transcript(
-            self.key,
+        let claim = ChunkStatement {
+            key: self.key,
             model,
-            self.params,
-            &statement,
-            &whole,
-            &ends,
-            context.as_ref(),
-        );
+            statement: &statement,
+            chunk: &whole,
+            ends: Ends::default(),
+            context,
+        };
+        let mut t = open_transcript(&claim, self.params, None);
         t.send(ACTIVATIONS, &data.digest()?);
         t.words("clipped values", &clips);
         Some(t)

@@ -3,7 +3,7 @@
 
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::trees::groups;
-use tessera_verifier::gkr::{between, root_fraction, sum_of_children, weights, GroupProof, LayerProof};
+use tessera_verifier::gkr::{between, weights, GroupProof, LayerProof};
 use tessera_verifier::labels::{LOOKUP_CHILDREN, LOOKUP_LAYER, LOOKUP_ROUND, LOOKUP_SUM};
 use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
@@ -22,6 +22,11 @@ pub fn forests(random: &mut Random) {
     }
 }
 
+/// Numerator, and `eta` times the denominator, of the sum of both children.
+fn sum_of_children([n0, d0, n1, d1]: [K; 4], eta: K) -> K {
+    n0 * d1 + n1 * d0 + eta * d0 * d1
+}
+
 /// Adds up values, each with the weight of its tree.
 fn weighed(eta: K, values: impl Iterator<Item = K>) -> K {
     let terms = weights(eta).zip(values).map(|(weight, value)| weight * value);
@@ -32,7 +37,10 @@ fn weighed(eta: K, values: impl Iterator<Item = K>) -> K {
 fn group(logs: &[u32], t: &mut Transcript, random: &mut Random) -> GroupProof {
     let roots: Vec<[K; 2]> = logs.iter().map(|_| [random.element(), random.element()]).collect();
     t.send(LOOKUP_SUM, &roots[..]);
-    let mut claims: Vec<[K; 2]> = roots.iter().map(|root| root_fraction(*root)).collect();
+    let mut claims: Vec<[K; 2]> = roots
+        .iter()
+        .map(|[sum, denominator]| [*sum * *denominator, *denominator])
+        .collect();
     let (mut layers, mut point) = (Vec::new(), Vec::<K>::new());
     for layer in 0..logs.iter().max().copied().unwrap_or(0) {
         let eta = t.challenge(LOOKUP_LAYER);

@@ -28,6 +28,7 @@ use tessera_verifier::tables::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
     absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
+    ChunkStatement,
 };
 
 use super::before::Before;
@@ -167,16 +168,15 @@ fn beginning(
     whole: &Chunk,
     activations: &CommitmentParams,
 ) -> Result<Transcript, Failure> {
-    let (model, ends) = (&proof.model, Ends::default());
-    let mut t = open_transcript(
+    let claim = ChunkStatement {
         key,
-        model,
-        activations,
-        &proof.statement,
-        whole,
-        &ends,
-        proof.context.as_ref(),
-    );
+        model: &proof.model,
+        statement: &proof.statement,
+        chunk: whole,
+        ends: Ends::default(),
+        context: proof.context,
+    };
+    let mut t = open_transcript(&claim, activations, None);
     t.send(ACTIVATIONS, &own.activations);
     absorb_statistics(&own.statistics, &mut t);
     Ok(t)

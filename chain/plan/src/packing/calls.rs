@@ -20,6 +20,9 @@ pub enum PackError {
     /// The key is of another suite than Keccak-256.
     #[error("contracts verify proofs of keys of Keccak-256: tessera setup --hash keccak")]
     Suite,
+    /// It hides activations.
+    #[error("the proof hides its activations; contracts verify proofs that hide nothing (prove without --hide)")]
+    Hidden,
     /// The proof is refused.
     #[error("the proof is refused: {0}")]
     Refused(#[from] VerifyError),
@@ -61,6 +64,9 @@ impl Packed {
     pub fn new(key: &ModelKey, proof: &Proof) -> Result<Self, PackError> {
         if key.header.hash_suite != Suite::Keccak {
             return Err(PackError::Suite);
+        }
+        if proof.hidden.is_some() {
+            return Err(PackError::Hidden);
         }
         verify(key, proof)?;
         let [own] = proof.chunks.as_slice() else {

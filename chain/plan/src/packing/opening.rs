@@ -25,7 +25,7 @@ pub fn band_ends(claims: &[Claim<'_>], proof: &OpeningProof, transcript: &mut Tr
         return Default::default();
     };
     let policy = OpeningPolicy::at_rate(weights.commitment.params.log_blowup);
-    absorb_claims(transcript, &policy, claims.iter());
+    absorb_claims(transcript, &policy, claims.iter().map(|own| (own, own.value)));
     let mut ends: [Vec<SecureField>; 2] = Default::default();
     for (own, end) in parts_of(proof).codes.iter().zip(&mut ends) {
         let Exchange(said, answer) = BAND_ROUND;

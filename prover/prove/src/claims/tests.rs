@@ -15,6 +15,7 @@ use tessera_circuits::wiring::suffix;
 use tessera_support::random::SplitMix;
 use tessera_verifier::message::Unread;
 use tessera_verifier::sumcheck::{instance_scale, verify};
+use tessera_verifier::transcript::Transcript;
 
 fn shape(rows: usize) -> Shape {
     Shape::with_limbs(&config(), LimbSet::all(Limbs::One), &Chunk::whole(3), rows)

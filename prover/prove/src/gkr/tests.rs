@@ -14,6 +14,7 @@ use tessera_circuits::table_tree::TableTree;
 use tessera_circuits::trees::{denominator, Plane};
 use tessera_verifier::gkr::{self, sums, GkrError};
 use tessera_verifier::message::Unread;
+use tessera_verifier::transcript::Transcript;
 
 use super::*;
 use crate::column::of_elements;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tessera_kernels::device::DeviceError;
 use tessera_verifier::opening::{CommitmentParams, OpeningError};
+use tessera_verifier::verify::VerifyError;
 use thiserror::Error;
 
 /// Why weights cannot be committed to or opened.
@@ -40,6 +41,9 @@ pub enum OpeningProverError {
     },
     #[error("{path} is corrupted: the values from leaf {leaf} on are not those that were committed to")]
     CodewordValues { path: PathBuf, leaf: usize },
+    /// The verifier's part of a proof that hides activations, which its prover takes, too.
+    #[error("internal error: the conversation is not one that a verifier follows: {0}")]
+    Equations(#[source] Box<VerifyError>),
     #[error("the weights are not those that were committed to")]
     OtherWeights,
     #[error(transparent)]

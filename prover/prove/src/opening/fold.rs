@@ -27,19 +27,35 @@ pub struct Message {
     values: Table<SecureField>,
     /// The coordinates of the variables that are left, and the weight with `eq` in the variables that are bound.
     points: Vec<(SecureField, Vec<SecureField>)>,
+    /// Further weights, of the entries whose last coordinates are zeros, from the first one on; and the number of these coordinates.
+    further: (Vec<SecureField>, u32),
 }
 
 impl Message {
     /// # Panics
     /// If a point has not as many coordinates as the message has variables.
     pub fn new(values: Table<SecureField>, points: Vec<(SecureField, Vec<SecureField>)>) -> Self {
-        let message = Self { values, points };
+        let further = (Vec::new(), 0);
+        let message = Self {
+            values,
+            points,
+            further,
+        };
         let variables = message.variables();
         assert!(
             message.points.iter().all(|(_, point)| point.len() == variables),
             "a point of a message"
         );
         message
+    }
+
+    /// The same with further weights, of the entries whose last `lifted` coordinates are zeros.
+    #[must_use]
+    pub fn with_weights(self, weights: Vec<SecureField>, lifted: u32) -> Self {
+        Self {
+            further: (weights, lifted),
+            ..self
+        }
     }
 
     /// The message in the variables that are left.
@@ -64,7 +80,23 @@ impl Message {
             let (eq_0, eq_2) = (SecureField::one() - p, p + p + p - SecureField::one());
             [*weight * eq_0 * at_0, *weight * eq_2 * (at_1 + at_1 - at_0)]
         });
-        rounds.fold([SecureField::zero(); 2], |[a, b], [c, d]| [a + c, b + d])
+        let sum = |[a, b]: Round, [c, d]: Round| [a + c, b + d];
+        rounds.fold(self.further_round(), sum)
+    }
+
+    /// What the further weights add to a round.
+    fn further_round(&self) -> Round {
+        let (weights, lifted) = &self.further;
+        let zero = SecureField::zero();
+        // Between neighbours the weight is a line. If the last coordinate is zero, only the first of them has one.
+        let (width, step) = if *lifted > 0 { (1, 1 << lifted) } else { (2, 2) };
+        let pairs = weights.chunks(width).enumerate();
+        let own = pairs.map(|(i, own)| {
+            let (first, second) = (own[0], own.get(1).copied().unwrap_or(zero));
+            let [a, b] = [0, 1].map(|next| self.values[i * step + next]);
+            [first * a, (second + second - first) * (b + b - a)]
+        });
+        own.fold([zero; 2], |[a, b], [c, d]| [a + c, b + d])
     }
 
     /// Binds the least significant variable to `r`.
@@ -77,6 +109,10 @@ impl Message {
             let both = p * r;
             *weight *= SecureField::one() - p - r + both + both;
         }
+        let (weights, lifted) = &mut self.further;
+        let line = |own: &[SecureField]| own[0] + r * (own.get(1).copied().unwrap_or_default() - own[0]);
+        *weights = weights.chunks(if *lifted > 0 { 1 } else { 2 }).map(line).collect();
+        *lifted = lifted.saturating_sub(1);
         self.values = fold(&self.values, r);
     }
 

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use num_traits::Zero;
+use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
+use tessera_verifier::hiding::HiddenProof;
 use tessera_verifier::labels::{
-    BAND_ROUND, COLUMN_WORK, CROSS_VALUES, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, FOLD_WORK, ORACLE, SUM_WORK,
+    ANSWERS, BAND_ROUND, COLUMN_WORK, CROSS_VALUES, EQUATIONS, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, FOLD_WORK,
+    ORACLE, SUM_WORK, TAPE, TAPE_VALUES, TAPE_WORK,
 };
 use tessera_verifier::message::Exchange;
 use tessera_verifier::opening::parts::{
@@ -22,10 +24,12 @@ use tessera_verifier::transcript::{Transcript, Work};
 
 use super::committed::Committed;
 use super::fft::Twiddles;
-use super::fold::Message;
+use super::fold::{evaluate, Message};
 use super::sum::{add_lifted, cross_values};
 use super::{length, merkle, OpeningProverError};
 use crate::grind;
+use crate::hiding::Secrets;
+use crate::speak::Speaker;
 use crate::trees;
 use tessera_kernels::device::DeviceError;
 use tessera_kernels::table::Table;
@@ -84,10 +88,10 @@ impl<'a> ProverClaim<'a> {
     fn reduce(
         &self,
         policy: &OpeningPolicy,
-        transcript: &mut Transcript,
+        speaker: &mut dyn Speaker,
     ) -> (CodeOpening, Vec<SecureField>, Vec<SecureField>) {
         let columns = &self.claim.columns;
-        let (code, rho) = band_sumcheck(policy, columns, self.claim.gamma, self.values, transcript);
+        let (code, rho) = band_sumcheck(policy, columns, self.claim.gamma, self.values, speaker);
         let (column_point, band_point) = rho.split_at(columns.log_columns() as usize);
         let (_, rest) = self.local();
         (code, eq_table(column_point), [band_point, rest].concat())
@@ -107,19 +111,37 @@ impl<'a> ProverClaim<'a> {
     }
 }
 
+/// Weights of the entries of a tape, and the constant that they come to: what the verifier has when it has heard everything up to the folding.
+pub type Equations = (Vec<SecureField>, SecureField);
+
+/// What the opening of a proof that hides activations takes.
+pub struct Veil<'a> {
+    pub secrets: &'a Secrets,
+    /// What the verifier has of the equations, from the parts of the opening so far and of what is said beside it.
+    pub equations: &'a mut dyn FnMut(&OpeningProof, &HiddenProof) -> Result<Equations, OpeningProverError>,
+    /// What is said beside the opening.
+    pub said: HiddenProof,
+}
+
 /// Proves a list of claims.
-pub fn open(claims: &mut [ProverClaim<'_>], transcript: &mut Transcript) -> Result<OpeningProof, OpeningProverError> {
+pub fn open(
+    claims: &mut [ProverClaim<'_>],
+    veil: Option<&mut Veil<'_>>,
+    speaker: &mut dyn Speaker,
+) -> Result<OpeningProof, OpeningProverError> {
     let rate = claims.first().map_or(0, |own| own.claim.commitment.params.log_blowup);
-    open_under(&OpeningPolicy::at_rate(rate), claims, transcript)
+    open_under(&OpeningPolicy::at_rate(rate), claims, veil, speaker)
 }
 
 /// As [`open`], under another policy than the one of the rate.
 pub fn open_under(
     policy: &OpeningPolicy,
     claims: &mut [ProverClaim<'_>],
-    transcript: &mut Transcript,
+    veil: Option<&mut Veil<'_>>,
+    speaker: &mut dyn Speaker,
 ) -> Result<OpeningProof, OpeningProverError> {
-    let (mut folding, proof) = begin(policy, claims, transcript)?;
+    let (mut folding, proof) = begin(policy, claims, veil, speaker)?;
+    let transcript = speaker.transcript();
     folding.run(transcript);
     Ok(proof_of(folding.finish(claims, transcript, proof)?))
 }
@@ -128,7 +150,8 @@ pub fn open_under(
 pub(super) fn begin(
     policy: &OpeningPolicy,
     claims: &mut [ProverClaim<'_>],
-    transcript: &mut Transcript,
+    mut veil: Option<&mut Veil<'_>>,
+    speaker: &mut dyn Speaker,
 ) -> Result<(Folding, ProofParts), OpeningProverError> {
     policy.check()?;
     let codes: Vec<CommitmentParams> = claims.iter().map(|own| own.committed.commitment().params).collect();
@@ -136,34 +159,82 @@ pub(super) fn begin(
     for own in &*claims {
         own.check()?;
     }
-    absorb_claims(transcript, policy, claims.iter().map(|own| &own.claim));
+    let known: Vec<SecureField> = claims.iter().map(|own| speaker.known(own.claim.value)).collect();
+    let said = claims.iter().map(|own| &own.claim).zip(known);
+    absorb_claims(speaker.transcript(), policy, said);
     let (mut codes, mut columns, mut points) = (Vec::new(), Vec::new(), Vec::new());
     for own in &*claims {
-        let (code, weights, point) = own.reduce(policy, transcript);
+        let (code, weights, point) = own.reduce(policy, speaker);
         codes.push(code);
         columns.push(weights);
         points.push(extend(point, long.log_folded()));
+    }
+    if let Some(veil) = &mut veil {
+        let transcript = speaker.transcript();
+        veil.said.answers = veil.secrets.answers(transcript.challenge(ANSWERS));
+        transcript.send(ANSWERS, &veil.said.answers[..]);
     }
     let messages = claims
         .iter_mut()
         .zip(&columns)
         .map(|(own, weights)| own.combine(weights));
-    let messages = messages.collect::<Result<Vec<_>, DeviceError>>()?;
+    let mut messages = messages.collect::<Result<Vec<_>, DeviceError>>()?;
+    messages.extend(veil.as_ref().map(|veil| Table::from(veil.secrets.mask())));
+    let masks = messages.len() - points.len();
     let cross_values = cross_values(&messages, &points);
-    transcript.send(CROSS_VALUES, &cross_values[..]);
+    let cross_values = speaker.say(CROSS_VALUES, &cross_values[..]);
+    let transcript = speaker.transcript();
     let sum_work = grind::send(policy.before_challenge(SUM_WORK), transcript);
-    let Combined { scales, points } = Combined::draw(points, transcript);
+    let Combined { scales, points } = Combined::draw(points, masks, transcript);
 
     let longest = claims.iter().find(|own| own.committed.commitment().params == long);
     let twiddles = longest.ok_or(OpeningError::NoClaims)?.committed.twiddles();
-    let message = Message::new(add_lifted(messages, &scales), points);
+    let sum = add_lifted(messages, &scales);
     let proof = ProofParts {
         codes,
         cross_values,
         sum_work,
         ..Default::default()
     };
+    let message = match veil {
+        None => Message::new(sum, points),
+        Some(veil) => add_tape(sum, points, veil, &proof, transcript)?,
+    };
     Ok((Folding::new(policy, &long, message, twiddles), proof))
+}
+
+/// Adds the tape to the sum of all columns, and the weights of the equations to those of the sum.
+fn add_tape(
+    sum: Table<SecureField>,
+    points: Vec<(SecureField, Vec<SecureField>)>,
+    veil: &mut Veil<'_>,
+    proof: &ProofParts,
+    transcript: &mut Transcript,
+) -> Result<Message, OpeningProverError> {
+    let tape = veil.secrets.tape();
+    // The verifier draws it, too, on its own transcript.
+    transcript.challenge(EQUATIONS);
+    let (weights, _) = (veil.equations)(&proof_of(proof.clone()), &veil.said)?;
+    let variables = |table: &[SecureField]| table.len().ilog2() as usize;
+    let lifted = variables(&sum) - variables(tape);
+    let at_points = |table: &[SecureField]| {
+        let own = points
+            .iter()
+            .map(|(weight, point)| *weight * evaluate(table, &point[..variables(table)]));
+        own.sum::<SecureField>()
+    };
+    let under_equations = weights.iter().zip(sum.iter().step_by(1 << lifted));
+    veil.said.tape_values = [
+        at_points(&sum),
+        at_points(tape),
+        under_equations.map(|(weight, value)| *weight * *value).sum(),
+    ];
+    transcript.send(TAPE_VALUES, &veil.said.tape_values);
+    veil.said.tape_work = grind::send(TAPE_WORK, transcript);
+    let [scale, weight] = TAPE.map(|label| transcript.challenge(label));
+    let sum = add_lifted(vec![sum, Table::from(tape)], &[SecureField::one(), scale]);
+    let weights = weights.into_iter().map(|own| weight * own).collect();
+    Ok(Message::new(sum, points).with_weights(weights, lifted as u32))
 }
 
 /// The value of a claim: the sum of `gamma[B] band_values[B]`.
@@ -178,7 +249,7 @@ fn band_sumcheck(
     columns: &OpenedColumns,
     gamma: &[SecureField],
     band_values: &[SecureField],
-    transcript: &mut Transcript,
+    speaker: &mut dyn Speaker,
 ) -> (CodeOpening, Vec<SecureField>) {
     let padded = |values: &[SecureField]| {
         let mut table = values.to_vec();
@@ -191,34 +262,33 @@ fn band_sumcheck(
         let half = values.len() / 2;
         let round = sum_products(half, |i| ((gamma[i], gamma[half + i]), (values[i], values[half + i])));
         let worked = rho.len() < columns.log_columns() as usize;
-        let r = send_round(
+        let (round, r) = say_round(
             BAND_ROUND,
             &round,
             worked.then_some((policy.before_challenge(COLUMN_WORK), &mut own.column_work)),
-            transcript,
+            speaker,
         );
         fold_msb_in_place(&mut gamma, r);
         fold_msb_in_place(&mut values, r);
         own.band_rounds.push(round);
         rho.push(r);
     }
-    own.band_value = values[0];
-    transcript.send(EVALUATION, &own.band_value);
+    own.band_value = speaker.say(EVALUATION, &values[0]);
     (own, rho)
 }
 
-/// Sends a round, and the proof of work if one is due, whose nonce is kept; returns the challenge.
-fn send_round(
+/// Says a round, and sends the proof of work if one is due, whose nonce is kept; returns the round as it was said, and the challenge.
+fn say_round(
     Exchange(said, answer): Exchange,
     round: &Round,
     due: Option<(Work, &mut Vec<u64>)>,
-    transcript: &mut Transcript,
-) -> SecureField {
-    transcript.send(said, round);
+    speaker: &mut dyn Speaker,
+) -> (Round, SecureField) {
+    let round = speaker.say(said, round);
     if let Some((work, nonces)) = due {
-        nonces.push(grind::send(work, transcript));
+        nonces.push(grind::send(work, speaker.transcript()));
     }
-    transcript.challenge(answer)
+    (round, speaker.transcript().challenge(answer))
 }
 
 /// Values of a variable at 0 and 1.
@@ -314,7 +384,7 @@ impl Folding {
     pub(super) fn round(&mut self, transcript: &mut Transcript) {
         let round = self.message.round();
         let worked = self.rounds.len() < WORKED_FOLDS;
-        let r = send_round(
+        let (round, r) = say_round(
             FOLD_ROUND,
             &round,
             worked.then_some((self.policy.before_challenge(FOLD_WORK), &mut self.work)),

@@ -10,14 +10,14 @@ use tessera_kernels::table::Table;
 /// Elements that a thread adds at a time.
 const TASK: usize = 1 << 13;
 
-/// The values of every message at the points of all others, in the order of [`cross`]. A message does not depend on the coordinates
-/// behind its own variables.
+/// The values of every message at the points of all others, in the order of [`cross`]: there are no more points than messages, and masks have none. A
+/// message does not depend on the coordinates behind its own variables.
 pub(super) fn cross_values(messages: &[Table<SecureField>], points: &[Vec<SecureField>]) -> Vec<SecureField> {
     let at = |(point, column): (usize, usize)| {
         let (point, message): (&[SecureField], &[SecureField]) = (&points[point], &messages[column]);
         evaluate(message, &point[..message.len().ilog2() as usize])
     };
-    cross(messages.len()).map(at).collect()
+    cross(points.len(), messages.len() - points.len()).map(at).collect()
 }
 
 /// The sum of all messages times these scales, in the memory of the longest one. The first scale is one.

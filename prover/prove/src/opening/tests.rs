@@ -304,7 +304,7 @@ impl Case {
             claim: *other_claim,
             values: other_values,
         };
-        let proof = open_under(policy, &mut self.in_order(own, other), transcript)?;
+        let proof = open_under(policy, &mut self.in_order(own, other), None, transcript)?;
         Ok(parts_of(&proof).clone())
     }
 
@@ -366,7 +366,7 @@ struct Drawn {
 impl Drawn {
     fn of(case: &Case, claims: &[Claim<'_>; 2], proof: &ProofParts) -> Self {
         let mut t = transcript();
-        absorb_claims(&mut t, &POLICY, claims.iter());
+        absorb_claims(&mut t, &POLICY, claims.iter().map(|own| (own, own.value)));
         for own in &proof.codes {
             let mut nonces = own.column_work.iter();
             for round in &own.band_rounds {

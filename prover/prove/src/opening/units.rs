@@ -67,8 +67,9 @@ impl Committed for CommittedUnits<'_> {
         let length = 1 << columns.log_column_tiles();
         let mut message = Table::new(1 << columns.log_folded());
         let of_slots = message.par_chunks_mut(TILE_AREA / 2).enumerate();
+        let opened = self.units.iter().take(columns.tiles().end).skip(columns.tiles().start);
         of_slots.for_each(|(slot, message)| {
-            let own: Vec<Cells<'_>> = self.units.iter().skip(slot).step_by(length).copied().collect();
+            let own: Vec<Cells<'_>> = opened.clone().skip(slot).step_by(length).copied().collect();
             let sums = combine(&own, &weights[..own.len()], TILE_AREA);
             for (folded, pair) in message.iter_mut().zip(sums.as_chunks::<2>().0) {
                 let [even, odd] = *pair;

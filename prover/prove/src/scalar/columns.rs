@@ -13,9 +13,10 @@ use tessera_verifier::suite::Suite;
 
 use super::commitment::Codewords;
 use super::layers::Trees;
-use crate::column::{elements, Column};
+use crate::column::{elements, Cells, Column};
 use crate::device::{ColumnId, Columns, DeviceError, Entries, Layers, Weights};
-use crate::opening::Committed;
+use crate::hiding::Secrets;
+use crate::opening::{Committed, TILE_AREA};
 
 type K = SecureField;
 
@@ -118,12 +119,27 @@ impl Columns for ScalarColumns {
         suite: Suite,
         columns: Vec<ColumnId>,
         params: CommitmentParams,
+        secrets: Option<&'a Secrets>,
     ) -> Result<Box<dyn Committed + 'a>, DeviceError> {
-        let cells = columns.into_iter().flat_map(|column| self.cells(column)).copied();
+        let cells: Vec<BaseField> = columns
+            .into_iter()
+            .flat_map(|column| self.cells(column))
+            .copied()
+            .collect();
+        let cells = match secrets {
+            Some(secrets) => {
+                let units = secrets.units(Cells::Elements(&cells).chunks(TILE_AREA).collect());
+                units
+                    .iter()
+                    .flat_map(|unit| (0..unit.len()).map(|i| unit.get(i)))
+                    .collect()
+            }
+            None => cells,
+        };
         Ok(Box::new(Codewords::commit(
             suite,
             CommitmentName::Activations,
-            cells.collect(),
+            cells,
             params,
         )))
     }

@@ -6,6 +6,7 @@ use stwo::core::fields::m31::P;
 use tessera_circuits::mle::eval_dense;
 use tessera_verifier::message::Unread;
 use tessera_verifier::sumcheck::{verify, SumcheckClaim, SumcheckError};
+use tessera_verifier::transcript::Transcript;
 
 use crate::scalar::Scalar;
 use crate::vectors::Vectors;

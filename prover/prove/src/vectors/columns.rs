@@ -16,6 +16,7 @@ use super::layers::Trees;
 use crate::bind::{bind_middle, bind_sum, bind_trailing, eq_table};
 use crate::column::{Cells, Column};
 use crate::device::{ColumnId, Columns, DeviceError, Entries, Layers, Weights};
+use crate::hiding::Secrets;
 use crate::opening::{Committed, CommittedUnits, TILE_AREA};
 
 type K = SecureField;
@@ -85,14 +86,20 @@ impl Columns for VectorColumns {
         suite: Suite,
         columns: Vec<ColumnId>,
         params: CommitmentParams,
+        secrets: Option<&'a Secrets>,
     ) -> Result<Box<dyn Committed + 'a>, DeviceError> {
         let units = columns
             .into_iter()
             .flat_map(|column| self.cells(column).chunks(TILE_AREA));
+        let units: Vec<Cells<'a>> = units.collect();
+        let units = match secrets {
+            Some(secrets) => secrets.units(units),
+            None => units,
+        };
         Ok(Box::new(CommittedUnits::commit(
             suite,
             CommitmentName::Activations,
-            units.collect(),
+            units,
             params,
         )))
     }

@@ -84,7 +84,7 @@ fn the_linear_claims_end_in_the_committed_units() {
         let gamma = unit_coefficients(shape, &batch, &end.point);
         assert_eq!((gamma.len(), gamma.len() as u128), (params.tiles, shape.units()));
         let local = suffix(&end.point, MIN_ROWS_LOG);
-        let mut activations = Activations::commit(Suite::default(), shape, &*columns, params).expect("a tree");
+        let mut activations = Activations::commit(Suite::default(), shape, &*columns, params, None).expect("a tree");
         let values = activations.unit_values(local).expect("values");
         let zero = [SecureField::zero()];
         let mut weights = CommittedWeights::new(&tile, &codeword, Table::default()).expect("one tile");
@@ -93,7 +93,7 @@ fn the_linear_claims_end_in_the_committed_units() {
             ProverClaim::new(&mut *activations.units, params.all(), local, &gamma, &values),
         ];
         assert_eq!(opened[1].claim.value, end.value);
-        let own = opening::open(&mut opened, &mut Transcript::new(label)).expect("an opening");
+        let own = opening::open(&mut opened, None, &mut Transcript::new(label)).expect("an opening");
         let claims = opened.map(|own| own.claim);
         let verdict = verifier::verify(&claims, Unread::of(&own), &mut Transcript::new(label));
         assert_eq!(verdict, Ok(()));

@@ -20,6 +20,7 @@ use tessera_prover::column::Column;
 use tessera_prover::device::{
     Bands, ColumnId, Columns, Device, DeviceError, Entries, Layers, Products, Rounds, Table, Weights,
 };
+use tessera_prover::hiding::Secrets;
 use tessera_prover::opening::{Codeword, Committed, OpeningProverError, Twiddles};
 use tessera_prover::vectors::Vectors;
 use tessera_verifier::opening::parts::LeafOpening;
@@ -153,9 +154,10 @@ impl Columns for On<'_, dyn Columns + '_> {
         suite: Suite,
         columns: Vec<ColumnId>,
         params: CommitmentParams,
+        secrets: Option<&'a Secrets>,
     ) -> Result<Box<dyn Committed + 'a>, DeviceError> {
         self.device.call()?;
-        Ok(self.device.on(self.own.commit(suite, columns, params)?))
+        Ok(self.device.on(self.own.commit(suite, columns, params, secrets)?))
     }
 }
 

@@ -23,7 +23,7 @@ use tessera_verifier::stark;
 use tessera_verifier::sumcheck::{self, SumcheckProof};
 use tessera_verifier::tables::{draw_relations, draw_weight};
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{absorb_statistics, linear_variables, open_transcript};
+use tessera_verifier::verify::{absorb_statistics, linear_variables, open_transcript, ChunkStatement};
 
 type K = SecureField;
 
@@ -38,7 +38,15 @@ pub fn faked(key: &ModelKey, mut proof: Proof) -> Proof {
     let own = &mut proof.chunks[0];
 
     let activations = CommitmentParams::of_activations(&shape, &key.weights);
-    let mut transcript = open_transcript(key, &proof.model, &activations, statement, &chunk, &ends, None);
+    let claim = ChunkStatement {
+        key,
+        model: &proof.model,
+        statement,
+        chunk: &chunk,
+        ends,
+        context: None,
+    };
+    let mut transcript = open_transcript(&claim, &activations, None);
     transcript.send(ACTIVATIONS, &own.activations);
     absorb_statistics(&own.statistics, &mut transcript);
     let forest = Forest::of(&shape);

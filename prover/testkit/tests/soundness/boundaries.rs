@@ -16,7 +16,7 @@ use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_prover::trace::Columns;
 use tessera_testkit::{random_ids, random_model, wide_config, TestModel};
 use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
-use tessera_verifier::verify::{open_transcript, VerifyError};
+use tessera_verifier::verify::{open_transcript, ChunkStatement, VerifyError};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::values::cell;
@@ -292,7 +292,10 @@ fn roots_are_absorbed_before_all_challenges() {
     let other = PublicBoundary::Committed([7; 32]);
     for input in [None, Some(&other)] {
         let hooks = Hooks {
-            transcript: &|k, m, a, s, c, e| open_transcript(k, m, a, s, c, &Ends { input, ..*e }, None),
+            transcript: &|claim, activations| {
+                let ends = Ends { input, ..claim.ends };
+                open_transcript(&ChunkStatement { ends, ..*claim }, activations, None)
+            },
             ..HONEST
         };
         assert_rejected!(scene.attempt(&hooks), VerifyError::Gkr(_));

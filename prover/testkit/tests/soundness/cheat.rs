@@ -189,6 +189,7 @@ fn free_matmuls(
     };
     PrecomputedMatmuls {
         proof,
+        claim,
         operands: own,
         point,
         band_values,
@@ -436,14 +437,14 @@ pub fn forge(
         .shape(claim.chunk, statement.lengths())
         .with_leaf_limits(hooks.limits);
     let params = CommitmentParams::of_activations(&asked, &key.weights);
-    let mut transcript = (hooks.transcript)(claim.key, claim.model, &params, statement, claim.chunk, &claim.ends);
+    let mut transcript = (hooks.transcript)(claim, &params);
     let own_params = params;
     // The code of what is committed to, which is another one if the trace has other columns.
     let params = CommitmentParams::of_activations(&shape, &key.weights);
     let mut committed = columns.clone();
     (hooks.committed)(&shape, &mut committed);
     let small = held(&committed);
-    let activations = Activations::commit(Suite::default(), &shape, &*small, params).expect("a tree");
+    let activations = Activations::commit(Suite::default(), &shape, &*small, params, None).expect("a tree");
     let mut root = activations.root();
     let first = transcript.clone();
     transcript.send(ACTIVATIONS, &root);
@@ -459,15 +460,7 @@ pub fn forge(
     (hooks.shown)(&mut statistics);
 
     // The verifier asks for work over what it is shown, whatever the challenges are drawn from.
-    let mut heard = open_transcript(
-        claim.key,
-        claim.model,
-        &own_params,
-        statement,
-        claim.chunk,
-        &claim.ends,
-        None,
-    );
+    let mut heard = open_transcript(claim, &own_params, None);
     heard.send(ACTIVATIONS, &root);
     absorb_statistics(&statistics, &mut heard);
     draw_weight(&forest, &mut heard);
@@ -514,7 +507,7 @@ pub fn forge(
         late(&shape, claim.gamma, claim.local, &mut committed);
     }
     let small = held(&committed);
-    let activations = Activations::commit(Suite::default(), &shape, &*small, params).expect("a tree");
+    let activations = Activations::commit(Suite::default(), &shape, &*small, params, None).expect("a tree");
     root = activations.root();
     let operands = Operands::of(&shape, &matmuls.proof.operands);
     let weights = BandClaim {

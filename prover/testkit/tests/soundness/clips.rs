@@ -372,7 +372,7 @@ fn a_row_of_the_smallest_logits_is_not_provable() {
     scene.statement.output = vec![7];
     scene.assert_caught(Caught::Lookup, &HONEST);
     scene.statement.output = vec![0];
-    let result = prove_statement(&scene.model.prover(), scene.statement, None, &Silent).map(|_| ());
+    let result = prove_statement(&scene.model.prover(), scene.statement, None.into(), &Silent).map(|_| ());
     assert!(
         matches!(result, Err(ProveError::SmallestLogit { output: 0 })),
         "{result:?}"

@@ -255,6 +255,7 @@ impl Scene {
             boundaries: Vec::new(),
             chunks: vec![forge(&prover, &claim, Boundaries::default(), &self.witness, hooks)],
             context: None,
+            hidden: None,
         }
     }
 

@@ -172,7 +172,7 @@ struct Place<'a> {
 impl<'a> Place<'a> {
     fn of(case: &Case, lie: &Lie<'a>) -> Self {
         let (mut t, claims) = (transcript(), lie.claims(case));
-        absorb_claims(&mut t, &POLICY, claims.iter());
+        absorb_claims(&mut t, &POLICY, claims.iter().map(|own| (own, own.value)));
         let rho = [0, 1].map(|i| {
             let own = &lie.proof.codes[i];
             let mut nonces = own.column_work.iter();
@@ -209,7 +209,7 @@ impl<'a> Place<'a> {
             sum_work: grind::send(POLICY.before_challenge(SUM_WORK), &mut self.transcript),
             ..lie.proof.clone()
         };
-        let Combined { scales, points } = Combined::draw(self.points, &mut self.transcript);
+        let Combined { scales, points } = Combined::draw(self.points, 0, &mut self.transcript);
         let [weights, activations] = case.in_order(&case.own, &case.other);
         let (mut own, mut other) = (committed(weights), committed(activations));
         let fold = |half: &Half| *half.point.last().expect("a point");

@@ -160,7 +160,7 @@ fn any_number_of_claims_is_opened() {
                     values,
                 })
                 .collect();
-            let proof = open_under(&POLICY, &mut of_prover, &mut transcript()).unwrap();
+            let proof = open_under(&POLICY, &mut of_prover, None, &mut transcript()).unwrap();
             let proof = parts_of(&proof).clone();
             let verdict = verify_parts(&POLICY, &claims, &proof, &mut transcript());
             (
@@ -510,7 +510,7 @@ fn chosen_parameters_balance_the_proof() {
     }
     let params = params_for(224);
     let names = [CommitmentName::Weights, CommitmentName::Activations];
-    let terms = terms(&names.map(|name| (name, params.all())));
+    let terms = terms(&names.map(|name| (name, params.all())), 0);
     assert!(terms.iter().all(|term| term.bits >= 99.9), "{terms:?}");
     assert_eq!(terms.len(), 6);
 }

@@ -305,7 +305,7 @@ fn skipped_folding_is_rejected() {
             values: &case.other.band_values,
         };
         let mut claims = [weights, activations];
-        let (mut folding, start) = begin(&POLICY, &mut claims, &mut transcript).unwrap();
+        let (mut folding, start) = begin(&POLICY, &mut claims, None, &mut transcript).unwrap();
         loop {
             if folding.variables() == cheat_at {
                 folding.message.cheat();

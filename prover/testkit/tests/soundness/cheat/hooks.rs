@@ -7,17 +7,15 @@ use tessera_circuits::chunk::{Boundary, Chunk, Ends, PublicBoundary};
 use tessera_circuits::claims::LinearClaim;
 use tessera_circuits::model::LimbSet;
 use tessera_circuits::shape::{LeafLimits, Shape};
-use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 use tessera_circuits::trees::LookupTree;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
 use tessera_prover::trace::Columns;
 use tessera_verifier::gkr::GroupProof;
-use tessera_verifier::key::{ModelId, ModelKey};
 use tessera_verifier::opening::{CommitmentParams, OpenedColumns};
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::open_transcript;
+use tessera_verifier::verify::{open_transcript, ChunkStatement};
 
 use super::K;
 
@@ -73,8 +71,7 @@ pub type AlterInteraction<'a> = dyn Fn(&Interaction<'_>, &mut Columns, &mut K) +
 pub type AlterLate<'a> = dyn Fn(&Shape, &[K], &[K], &mut [Columns]) + 'a;
 
 /// Makes the transcript that a proof starts with.
-pub type OpenTranscript<'a> =
-    dyn Fn(&ModelKey, &ModelId, &CommitmentParams, &Statement, &Chunk, &Ends<&PublicBoundary>) -> Transcript + 'a;
+pub type OpenTranscript<'a> = dyn Fn(&ChunkStatement<'_>, &CommitmentParams) -> Transcript + 'a;
 
 /// Where the prover cheats; [`HONEST`] does not.
 #[derive(Clone, Copy)]
@@ -158,7 +155,7 @@ pub struct Hooks<'a> {
 
 /// No cheating.
 pub const HONEST: Hooks<'static> = Hooks {
-    transcript: &|k, m, a, s, c, e| open_transcript(k, m, a, s, c, e, None),
+    transcript: &|claim, activations| open_transcript(claim, activations, None),
     pcs: None,
     source: None,
     proved: None,

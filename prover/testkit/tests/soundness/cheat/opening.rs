@@ -148,5 +148,5 @@ pub fn open(
         (own.claim.commitment.root, own.claim.value) = (*root, *value);
     }
     claims.extend(boundaries);
-    opening::open(&mut claims, transcript).expect("an opening")
+    opening::open(&mut claims, None, transcript).expect("an opening")
 }

@@ -28,7 +28,8 @@ use tessera_verifier::sumcheck::{self, instance_scale, round_value, SumcheckProo
 use tessera_verifier::tables::draw_relations;
 use tessera_verifier::transcript::{Transcript, Work};
 use tessera_verifier::verify::{
-    absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families, PROTOCOL,
+    absorb_statistics, linear_variables, open_transcript, unit_coefficients, weight_claim, weight_families,
+    ChunkStatement, PROTOCOL,
 };
 
 pub type K = SecureField;
@@ -76,8 +77,15 @@ impl Challenges {
         let whole = Chunk::whole(key.config.layers);
         let shape = key.shape(&whole, proof.statement.lengths());
         let params = CommitmentParams::of_activations(&shape, &key.weights);
-        let ends = Ends::default();
-        let mut t = open_transcript(key, &proof.model, &params, &proof.statement, &whole, &ends, None);
+        let claim = ChunkStatement {
+            key,
+            model: &proof.model,
+            statement: &proof.statement,
+            chunk: &whole,
+            ends: Ends::default(),
+            context: None,
+        };
+        let mut t = open_transcript(&claim, &params, None);
         t.send(ACTIVATIONS, &own.activations);
         absorb_statistics(&own.statistics, &mut t);
         stark::absorb(&key.tables_root, &own.of_stark().stark, &mut t).expect("the tables of the key");
@@ -280,7 +288,10 @@ pub fn descend(group: &GroupProof, drawn: &mut Vec<K>, t: &mut Transcript) -> Ve
         numerator,
         denominator,
     };
-    let roots = group.roots.iter().map(|root| claim(&[], gkr::root_fraction(*root)));
+    let roots = group
+        .roots
+        .iter()
+        .map(|[sum, denominator]| claim(&[], [*sum * *denominator, *denominator]));
     let (mut claims, mut point) = (roots.collect::<Vec<_>>(), Vec::new());
     for layer in &group.layers {
         drawn.push(t.challenge(LOOKUP_LAYER));

@@ -8,7 +8,7 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::policy::parameter_words;
 use tessera_verifier::suite::Suite;
 use tessera_verifier::transcript::Transcript;
-use tessera_verifier::verify::{open_transcript, VerifyError, PROTOCOL};
+use tessera_verifier::verify::{open_transcript, ChunkStatement, VerifyError, PROTOCOL};
 
 use crate::cheat::{Hooks, HONEST};
 use crate::{assert_rejected, Scene};
@@ -111,8 +111,15 @@ fn challenges_depend_on_every_word_of_the_public_input() {
     let (model, whole) = (key.id().expect("an id"), Chunk::whole(key.config.layers));
     let activations = CommitmentParams::of_activations(&key.shape(&whole, statement.lengths()), &key.weights);
     let first = |mut transcript: Transcript| transcript.channel().draw_secure_felt();
-    let ends = Ends::default();
-    let verifier = open_transcript(key, &model, &activations, statement, &whole, &ends, None);
+    let claim = ChunkStatement {
+        key,
+        model: &model,
+        statement,
+        chunk: &whole,
+        ends: Ends::default(),
+        context: None,
+    };
+    let verifier = open_transcript(&claim, &activations, None);
     let own = || Domain::own(&scene, &model, &activations, statement);
     let mut drawn = vec![first(verifier)];
     assert_eq!(first(own().open()), drawn[0]);
@@ -135,7 +142,7 @@ fn proofs_of_another_domain_are_rejected() {
     let scene = Scene::honest();
     let attempt = |open: &dyn Fn(Domain) -> Transcript| {
         let hooks = Hooks {
-            transcript: &|_, m, a, s, _, _| open(Domain::own(&scene, m, a, s)),
+            transcript: &|claim, activations| open(Domain::own(&scene, claim.model, activations, claim.statement)),
             ..HONEST
         };
         scene.attempt(&hooks)

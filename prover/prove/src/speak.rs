@@ -1,0 +1,61 @@
+//! How a prover says its messages: as they are in a proof that hides nothing ([`Transcript`] is a [`Speaker`]), under pads in one that hides activations
+//! ([`crate::hiding`]). Every phase is written once, for both: it sends what [`Speaker`] makes of a message, and puts that into the proof.
+
+use std::borrow::Borrow;
+
+use num_traits::Zero;
+use stwo::core::fields::qm31::SecureField;
+use tessera_verifier::listen::Spoken;
+use tessera_verifier::message::Exchange;
+use tessera_verifier::transcript::Transcript;
+
+type K = SecureField;
+
+/// Whoever says what a prover has to say.
+pub trait Speaker {
+    /// The transcript of the conversation.
+    fn transcript(&mut self) -> &mut Transcript;
+
+    /// The pad of the next element that is said.
+    fn pad(&mut self) -> K;
+
+    /// What the transcript absorbs of a value that follows from what it has absorbed already: the twin of
+    /// [`Listener::known`](tessera_verifier::listen::Listener::known).
+    fn known(&self, value: K) -> K;
+}
+
+impl dyn Speaker + '_ {
+    /// Says a message; returns it as it was said.
+    pub fn say<T: Spoken + ?Sized>(&mut self, label: &'static str, message: &T) -> T::Of<K>
+    where
+        T::Of<K>: Borrow<T>,
+    {
+        let said = message.each(&mut |element| element + self.pad());
+        self.transcript().send(label, said.borrow());
+        said
+    }
+
+    /// Says a message, and draws the challenge that answers it.
+    pub fn exchange<T: Spoken + ?Sized>(&mut self, Exchange(label, answer): Exchange, message: &T) -> (T::Of<K>, K)
+    where
+        T::Of<K>: Borrow<T>,
+    {
+        let said = self.say(label, message);
+        (said, self.transcript().challenge(answer))
+    }
+}
+
+/// Says messages as they are.
+impl Speaker for Transcript {
+    fn transcript(&mut self) -> &mut Transcript {
+        self
+    }
+
+    fn pad(&mut self) -> K {
+        K::zero()
+    }
+
+    fn known(&self, value: K) -> K {
+        value
+    }
+}

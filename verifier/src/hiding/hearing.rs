@@ -1,0 +1,169 @@
+//! The verifier of a proof that hides activations.
+
+use stwo::core::fields::qm31::SecureField;
+
+use super::padded::Padded;
+use super::tape::{polar, Tape, TapeProducts, SCALARS};
+use super::HiddenProof;
+use crate::labels::{ANSWERS, EQUATIONS, TAPE, TAPE_VALUES, TAPE_WORK};
+use crate::listen::{evaluate, FoldedClaim, Form, Listener, Products, TapeClaim, TapeError};
+use crate::message::Unread;
+use crate::transcript::Transcript;
+
+type K = SecureField;
+
+/// Hears values under pads, and collects what they must satisfy: equations that are linear in the tape.
+#[derive(Clone, Debug)]
+pub struct Hearing<'a> {
+    transcript: Transcript,
+    tape: &'a Tape,
+    said: Unread<'a, HiddenProof>,
+    /// The pad of the next element.
+    next: usize,
+    products: Vec<Products<Padded>>,
+    /// Values that must be zero.
+    equations: Vec<Padded>,
+}
+
+impl<'a> Hearing<'a> {
+    /// A conversation whose transcript has absorbed everything up to the first message under pads.
+    pub const fn new(transcript: Transcript, tape: &'a Tape, said: Unread<'a, HiddenProof>) -> Self {
+        Self {
+            transcript,
+            tape,
+            said,
+            next: tape.unused,
+            products: Vec::new(),
+            equations: Vec::new(),
+        }
+    }
+
+    /// Draws the challenge of the equations. Returns their weights of the entries of the tape, those of the value included, and what the value with all
+    /// equations comes to: `value + sum_k challenge^k equation_k = constant - <weights, tape>`.
+    pub fn equations(&mut self, value: Padded) -> Result<(Vec<K>, K), TapeError> {
+        if self.next != self.tape.entries {
+            return Err(TapeError::Layout);
+        }
+        let challenge = self.transcript.challenge(EQUATIONS);
+        let (mut weights, mut constant) = (vec![K::default(); self.tape.entries], K::default());
+        let mut power = K::from(1);
+        for equation in std::iter::once(&value).chain(&self.equations) {
+            constant += power * equation.shown;
+            for (entry, weight) in &equation.form {
+                let own = weights.get_mut(*entry).ok_or(TapeError::Layout)?;
+                *own += power * *weight;
+            }
+            power *= challenge;
+        }
+        Ok((weights, constant))
+    }
+
+    /// The equations that are left of one with products, of which these are the answers (docs/protocol.md, section 17.4).
+    fn settle(&mut self, equation: &Products<Padded>, tape: &TapeProducts, answers: &[K], challenge: K) {
+        let shown: Vec<K> = equation.operands.iter().map(|operand| operand.shown).collect();
+        let one = K::from(1);
+        let of_form = |(at, (weight, form)): (usize, &(K, Form))| {
+            let pads = tape.operands.iter().enumerate().map(|(place, pad)| {
+                let along =
+                    polar(form, place).map(|(other, factor)| shown.get(other).copied().unwrap_or_default() * factor);
+                Padded::from(K::default()) + Padded::under(K::default(), *pad) * (along.sum::<K>() * *weight)
+            });
+            let [of_pads, ..] = tape.scalars(at);
+            let form = pads.fold(Padded::from(evaluate(form, &shown) * *weight), |sum, own| sum + own);
+            form - Padded::under(K::default(), of_pads) * *weight
+        };
+        let sides = equation.forms.iter().enumerate().map(of_form);
+        let left = sides.fold(Padded::from(K::default()), |sum, own| sum + own) - equation.sum.clone();
+        self.equations.push(left);
+        for ((mask, pad), answer) in tape.masks().zip(&tape.operands).zip(answers) {
+            let [mask, pad] = [mask, *pad].map(|entry| Padded::under(K::default(), entry));
+            self.equations.push(Padded::from(*answer) + mask + pad * challenge);
+        }
+        for (at, (_, form)) in equation.forms.iter().enumerate() {
+            let scalars: [usize; SCALARS] = tape.scalars(at);
+            let [of_pads, of_both, of_masks] = scalars.map(|entry| Padded::under(K::default(), entry));
+            let own = of_masks * one + of_both * challenge + of_pads * (challenge * challenge);
+            self.equations.push(Padded::from(evaluate(form, answers)) + own);
+        }
+    }
+}
+
+impl Listener for Hearing<'_> {
+    type Value = Padded;
+
+    fn transcript(&mut self) -> &mut Transcript {
+        &mut self.transcript
+    }
+
+    fn hear(&mut self, said: K) -> Padded {
+        self.next += 1;
+        Padded::under(said, self.next - 1)
+    }
+
+    fn known(&self, _: &Padded) -> K {
+        K::default()
+    }
+
+    fn zero<E>(&mut self, value: Padded, _: E) -> Result<(), E> {
+        self.equations.push(value);
+        Ok(())
+    }
+
+    fn not_zero<E>(&mut self, _: &Padded, _: E) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn product<E>(&mut self, equation: Products<Padded>, _: E) -> Result<(), E> {
+        self.products.push(equation);
+        Ok(())
+    }
+
+    fn masks(&self) -> usize {
+        1
+    }
+
+    fn before_cross_values(&mut self) -> Result<(), TapeError> {
+        // The tape was laid out from the shape; what is heard is laid out as it is, or scalars of it would be of other products.
+        let products = std::mem::take(&mut self.products);
+        let same = |(own, tape): (&Products<Padded>, &TapeProducts)| {
+            let operands = own.operands.iter().map(Padded::pad);
+            let forms = own.forms.iter().map(|(_, form)| form);
+            operands.eq(tape.operands.iter().map(|pad| Some(*pad))) && forms.eq(&tape.forms)
+        };
+        let tape = self.tape;
+        if self.next != tape.messages || products.len() != tape.products.len() {
+            return Err(TapeError::Layout);
+        }
+        if !products.iter().zip(&tape.products).all(same) {
+            return Err(TapeError::Layout);
+        }
+        let challenge = self.transcript.challenge(ANSWERS);
+        let expected = tape.products.iter().map(|own| own.operands.len()).sum();
+        let said = self.said.part(|own| &own.answers);
+        let said = said.exactly(expected, |got| TapeError::Answers { got, expected })?;
+        let mut answers = self.transcript.receive(ANSWERS, said)?;
+        for (equation, tape) in products.iter().zip(&tape.products) {
+            let (own, others) = answers.split_at_checked(tape.operands.len()).unwrap_or((answers, &[]));
+            self.settle(equation, tape, own, challenge);
+            answers = others;
+        }
+        self.next = tape.cross;
+        Ok(())
+    }
+
+    fn fold(&mut self, value: Padded) -> Result<FoldedClaim, TapeError> {
+        let (weights, constant) = self.equations(value)?;
+        let said = self.said.part(|own| &own.tape_values);
+        let [sum, tape, equations] = *self.transcript.receive(TAPE_VALUES, said)?;
+        self.transcript
+            .receive_work(TAPE_WORK, self.said.part(|own| &own.tape_work))?;
+        let [scale, weight] = TAPE.map(|label| self.transcript.challenge(label));
+        Ok(FoldedClaim {
+            value: sum + scale * tape + weight * (equations + scale * (constant - sum)),
+            tape: Some(TapeClaim {
+                scale,
+                weights: weights.into_iter().map(|own| weight * own).collect(),
+            }),
+        })
+    }
+}

@@ -1,0 +1,58 @@
+//! Chunks whose activations are hidden (docs/protocol.md, section 17).
+
+use tessera_circuits::shape::LeafLimits;
+use tessera_circuits::table_tree::TableArgument;
+
+use super::chunk::{conversation, ChunkStatement, Conversation};
+use super::error::VerifyError;
+use crate::hiding::{Hearing, HiddenCode, HiddenProof};
+use crate::message::Unread;
+use crate::opening;
+use crate::proof::ChunkProof;
+use crate::tables::Tables;
+
+/// The code of the activations of a chunk that a proof hides. The chunk is the whole model, and its key has tables that hide how they are used.
+pub fn hidden_code(claim: &ChunkStatement<'_>, limits: LeafLimits) -> Result<HiddenCode, VerifyError> {
+    let ChunkStatement {
+        key, statement, chunk, ..
+    } = *claim;
+    if key.table_argument() == TableArgument::Stark {
+        return Err(VerifyError::HiddenTables);
+    }
+    if !(chunk.is_first() && chunk.is_last()) {
+        return Err(VerifyError::HiddenChunks { got: chunk.of });
+    }
+    let shape = key.shape(chunk, statement.lengths()).with_leaf_limits(limits);
+    HiddenCode::of(key, chunk, &shape).ok_or(VerifyError::HiddenCode)
+}
+
+/// Verifies what is said of a chunk whose activations are hidden up to the equations that are left, which are opened with the tape.
+pub fn hear<'a>(
+    claim: &ChunkStatement<'_>,
+    limits: LeafLimits,
+    proof: &ChunkProof,
+    code: &'a HiddenCode,
+    hidden: &'a HiddenProof,
+) -> Result<Conversation<Hearing<'a>>, VerifyError> {
+    let listen = |transcript| Hearing::new(transcript, &code.tape, Unread::of(hidden));
+    let mut said = conversation(claim, limits, proof, Some(code), listen)?;
+    // Before the opening: its equation is one of those that the opening proves.
+    let tables = Tables::of(claim.key, Unread::of(proof).part(|p| &p.tables))?;
+    tables.close(&said.balance, &mut said.transcript)?;
+    Ok(said)
+}
+
+/// Verifies the proof of a chunk whose activations are hidden. Total on hostile proofs; the ledger of the statement must have been checked.
+pub fn verify_hidden(
+    claim: &ChunkStatement<'_>,
+    limits: LeafLimits,
+    proof: &ChunkProof,
+    hidden: &HiddenProof,
+) -> Result<(), VerifyError> {
+    let code = hidden_code(claim, limits)?;
+    let said = hear(claim, limits, proof, &code, hidden)?;
+    let mut listener = said.transcript.clone();
+    let claims = said.claims(claim.key, claim.chunk);
+    let opening = Unread::of(proof).part(|p| &p.opening);
+    Ok(opening::verify(&claims, opening, &mut listener)?)
+}
