@@ -1,0 +1,376 @@
+//! Proofs that hide activations: honest ones are accepted, and whoever lies under a pad is refused (docs/protocol.md, section 17).
+
+use std::sync::OnceLock;
+
+use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::shape::LeafLimits;
+use tessera_circuits::statement::Statement;
+use tessera_circuits::table_tree::TableArgument;
+use tessera_model::generate::GenerateOptions;
+use tessera_prover::device::Device;
+use tessera_prover::hiding::{Secrets, TapeKey};
+use tessera_prover::opening::params_for;
+use tessera_prover::scalar::Scalar;
+use tessera_prover::{generate_statement, prove_statement, prove_with_secrets, ProofOptions, ProveError, ProveReport};
+use tessera_support::progress::Silent;
+use tessera_testkit::{odd_config, random_ids, random_model, SplitMix, TestModel};
+use tessera_verifier::context::Context;
+use tessera_verifier::hiding::{HiddenCode, HiddenProof};
+use tessera_verifier::length::most_bytes;
+use tessera_verifier::listen::TapeError;
+use tessera_verifier::opening::parts::parts_of;
+use tessera_verifier::opening::{CommitmentParams, OpeningError};
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::suite::Suite;
+use tessera_verifier::verify::{hidden_code, verify_bytes, verify_hidden, ChunkStatement, VerifyError};
+
+type K = SecureField;
+
+const HIDING: ProofOptions<'_> = ProofOptions {
+    context: None,
+    hide_activations: true,
+    without_clips: false,
+    admits: None,
+};
+
+/// A proof with what it has for hiding, and what a verifier says to it.
+type Attempt = (ChunkProof, HiddenProof, Result<(), VerifyError>);
+
+/// A model whose key has tables as a tree, and a statement of it.
+struct Scene {
+    model: TestModel,
+    statement: Statement,
+    chunk: Chunk,
+}
+
+impl Scene {
+    fn new(suite: Suite, config: ModelConfig) -> Self {
+        let model = random_model(config.clone(), WeightFormat::Int8, 7);
+        Self::of(TestModel::of_suite(suite, model), config)
+    }
+
+    /// With weights in messages that are so much longer than those of the activations that mask and tape are lifted.
+    fn lifted() -> &'static Self {
+        static SCENE: OnceLock<Scene> = OnceLock::new();
+        SCENE.get_or_init(|| {
+            let model = random_model(odd_config(), WeightFormat::Int8, 7);
+            let weights = CommitmentParams {
+                log_message: 18,
+                ..params_for(model.config.total_tiles())
+            };
+            let scene = Self::of(TestModel::committed(model, weights), odd_config());
+            assert!(scene.code().params.log_message + 1 < 18);
+            scene
+        })
+    }
+
+    fn of(model: TestModel, config: ModelConfig) -> Self {
+        let model = model.with_tables(TableArgument::Gkr);
+        let prompt = random_ids(&config, 4, 3);
+        let options = GenerateOptions::exactly(3);
+        let statement = generate_statement(&model.prover(), &prompt, &options, &Silent).expect("a text");
+        Self {
+            chunk: Chunk::whole(config.layers),
+            model,
+            statement,
+        }
+    }
+
+    /// The scene of most tests.
+    fn small() -> &'static Self {
+        static SCENE: OnceLock<Scene> = OnceLock::new();
+        SCENE.get_or_init(|| Self::new(Suite::default(), odd_config()))
+    }
+
+    fn prove(&self, asked: ProofOptions<'_>) -> Result<ProveReport, ProveError> {
+        prove_statement(&self.model.prover(), self.statement.clone(), asked, &Silent)
+    }
+
+    fn verdict(&self, proof: &Proof) -> Result<(), VerifyError> {
+        verify_bytes(&self.model.key, &proof.to_bytes().expect("it encodes")).map(|_| ())
+    }
+
+    fn claimed<T>(&self, then: impl FnOnce(&ChunkStatement<'_>) -> T) -> T {
+        let prover = self.model.prover();
+        then(&ChunkStatement {
+            key: &self.model.key,
+            model: &prover.id,
+            statement: &self.statement,
+            chunk: &self.chunk,
+            ends: Ends::default(),
+            context: None,
+        })
+    }
+
+    fn code(&self) -> HiddenCode {
+        self.claimed(|claim| hidden_code(claim, LeafLimits::OF_STATEMENTS).expect("a code"))
+    }
+
+    /// A proof with these secrets, on a device, and what a verifier says to it.
+    fn attempt(&self, device: &'static dyn Device, secrets: Secrets) -> Attempt {
+        let prover = tessera_prover::ProverModel {
+            device,
+            ..self.model.prover()
+        };
+        self.claimed(|claim| {
+            let (proof, hidden) = prove_with_secrets(&prover, claim, secrets).expect("a proof");
+            let verdict = verify_hidden(claim, LeafLimits::OF_STATEMENTS, &proof, &hidden);
+            (proof, hidden, verdict)
+        })
+    }
+
+    fn secrets(&self, seed: u8) -> Secrets {
+        Secrets::draw(self.code(), &TapeKey::of_test(seed))
+    }
+}
+
+/// Of both suites, with a context and without one; the file says that it hides, and how long it is.
+#[test]
+fn honest_proofs_are_accepted() {
+    let keccak = Scene::new(Suite::Keccak, odd_config());
+    for scene in [Scene::small(), Scene::lifted(), &keccak] {
+        for context in [None, Some(Context::try_from([5; 32]).expect("a context"))] {
+            let report = scene.prove(ProofOptions { context, ..HIDING }).expect("a proof");
+            let verified = verify_bytes(&scene.model.key, &report.bytes).expect("an honest proof");
+            assert!(verified.hides_activations);
+            assert_eq!(verified.statement, scene.statement);
+            assert_eq!(verified.context, context);
+            assert_eq!(verified.security_bits, report.security_bits);
+            assert!(report.proof.file_kind().hides());
+            let read = Proof::from_bytes(&report.bytes).expect("a proof");
+            assert_eq!(read.to_bytes().expect("it encodes"), report.bytes);
+            assert_eq!(Proof::model_of(&report.bytes).expect("a model"), verified.model);
+        }
+    }
+}
+
+/// Two proofs of one statement have nothing in common but the statement: no message, no row, no answer.
+#[test]
+fn two_proofs_of_a_statement_have_no_element_in_common() {
+    let scene = Scene::small();
+    let [first, second] = [0, 1].map(|_| scene.prove(HIDING).expect("a proof").proof);
+    let elements = |proof: &Proof| {
+        let chunk = &proof.chunks[0];
+        let hidden = proof.hidden.clone().expect("a hidden proof");
+        let mut all: Vec<K> = [hidden.answers, hidden.tape_values.to_vec()].concat();
+        for group in &chunk.lookups {
+            all.extend(group.roots.as_flattened());
+            for layer in &group.layers {
+                all.extend(layer.rounds.as_flattened());
+                all.extend(layer.children.as_flattened());
+            }
+        }
+        all.push(chunk.matmuls.claim);
+        all.extend(chunk.matmuls.sumcheck.rounds.as_flattened());
+        all.extend(chunk.matmuls.operands.as_flattened());
+        all.extend(chunk.linear.rounds.as_flattened());
+        let opening = parts_of(&chunk.opening);
+        for code in &opening.codes {
+            all.extend(code.band_rounds.as_flattened());
+            all.push(code.band_value);
+        }
+        all.extend(&opening.cross_values);
+        all.extend(opening.fold_rounds.as_flattened());
+        all.extend(&opening.final_message);
+        all
+    };
+    let [first, second] = [first, second].map(|proof| elements(&proof));
+    assert_eq!(first.len(), second.len());
+    assert!(first.iter().zip(&second).all(|(a, b)| a != b));
+}
+
+/// With the same secrets all devices make the same proof.
+#[test]
+fn devices_agree() {
+    let scene = Scene::small();
+    let (proof, hidden, verdict) = scene.attempt(scene.model.device, scene.secrets(1));
+    verdict.expect("an honest proof");
+    let (other, other_hidden, verdict) = scene.attempt(&Scalar, scene.secrets(1));
+    verdict.expect("an honest proof");
+    assert_eq!(hidden, other_hidden);
+    assert_eq!(
+        proof.to_bytes().expect("it encodes"),
+        other.to_bytes().expect("it encodes")
+    );
+}
+
+/// A prover that says another message than the true one, under the true pad, is refused: each message is bound by an equation.
+fn lie(scene: &Scene, step: usize) {
+    let tape = scene.code().tape;
+    let messages = (tape.unused..tape.messages).rev().step_by(step);
+    for entry in messages.chain(tape.cross..tape.entries) {
+        let secrets = scene.secrets(2).lying(entry, K::from(1));
+        let (.., verdict) = scene.attempt(scene.model.device, secrets);
+        assert!(verdict.is_err(), "a lie under pad {entry} of {tape:?}");
+    }
+}
+
+/// Scalars of products that do not fit pads and masks are refused.
+fn falsify(scene: &Scene, step: usize) {
+    let tape = scene.code().tape;
+    let scalars = tape.products.iter().flat_map(|own| {
+        let forms = 0..own.forms.len();
+        forms.flat_map(|form| own.scalars(form))
+    });
+    for entry in scalars.step_by(step) {
+        let secrets = scene.secrets(3);
+        let value = secrets.tape()[entry] + K::from(1);
+        let (.., verdict) = scene.attempt(scene.model.device, secrets.with_entry(entry, value));
+        assert!(verdict.is_err(), "scalar {entry}");
+    }
+}
+
+/// Steps that share no factor with the widths of messages, so that every kind of message and of scalar is among those that are tried.
+#[test]
+fn messages_and_scalars_are_not_free() {
+    for scene in [Scene::small(), Scene::lifted()] {
+        lie(scene, 43);
+        falsify(scene, 29);
+    }
+}
+
+#[test]
+#[ignore = "takes some minutes: all that the test above takes samples of; run by .ci/nightly"]
+fn no_message_and_no_scalar_is_free() {
+    for scene in [Scene::small(), Scene::lifted()] {
+        lie(scene, 1);
+        falsify(scene, 1);
+    }
+}
+
+/// The longest proof that hides is no longer than its key allows.
+#[test]
+fn no_hidden_proof_is_longer_than_its_key_allows() {
+    let scene = Scene::small();
+    let context = scene.model.key.config.context;
+    for (prompt, output) in [(1, 1), (context, 1), (1, context)] {
+        let prompt = random_ids(&scene.model.key.config, prompt, 5);
+        let options = GenerateOptions::exactly(output);
+        let statement = generate_statement(&scene.model.prover(), &prompt, &options, &Silent).expect("a text");
+        let report = prove_statement(&scene.model.prover(), statement, HIDING, &Silent).expect("a proof");
+        let most = most_bytes(&scene.model.key);
+        assert!(report.bytes.len() <= most, "{} bytes of {most}", report.bytes.len());
+    }
+}
+
+/// Every entry of the tape has one use: a pad, a mask or a scalar.
+#[test]
+fn every_entry_of_the_tape_is_used_once() {
+    let scene = Scene::small();
+    let tape = scene.code().tape;
+    let mut uses = vec![0; tape.entries];
+    (0..tape.unused).for_each(|entry| uses[entry] += 1);
+    (tape.unused..tape.messages).for_each(|entry| uses[entry] += 1);
+    (tape.cross..tape.entries).for_each(|entry| uses[entry] += 1);
+    for own in &tape.products {
+        own.masks().for_each(|entry| uses[entry] += 1);
+        (0..own.forms.len())
+            .flat_map(|form| own.scalars(form))
+            .for_each(|entry| uses[entry] += 1);
+        assert!(own
+            .operands
+            .iter()
+            .all(|pad| (tape.unused..tape.messages).contains(pad)));
+    }
+    assert!(uses.iter().all(|uses| *uses == 1), "{uses:?}");
+}
+
+/// Every answer, every value of the tape and every byte of the proof counts.
+#[test]
+fn nothing_of_a_hidden_proof_can_be_changed() {
+    let scene = Scene::small();
+    let honest = scene.prove(HIDING).expect("a proof").proof;
+    scene.verdict(&honest).expect("an honest proof");
+    let hidden = honest.hidden.clone().expect("a hidden proof");
+    let with = |hidden| Proof {
+        hidden: Some(hidden),
+        ..honest.clone()
+    };
+    for at in 0..hidden.answers.len() {
+        let mut other = hidden.clone();
+        other.answers[at] += K::from(1);
+        assert!(scene.verdict(&with(other)).is_err(), "answer {at}");
+    }
+    for at in 0..3 {
+        let mut other = hidden.clone();
+        other.tape_values[at] += K::from(1);
+        assert!(scene.verdict(&with(other)).is_err(), "value {at} of the tape");
+    }
+    let mut fewer = hidden.clone();
+    let answer = fewer.answers.pop().expect("an answer");
+    let mut more = hidden.clone();
+    more.answers.push(answer);
+    for own in [fewer, more] {
+        let expected = hidden.answers.len();
+        let got = own.answers.len();
+        let error = scene.verdict(&with(own)).expect_err("another number of answers");
+        let expected = OpeningError::Tape(TapeError::Answers { got, expected });
+        assert!(
+            matches!(&error, VerifyError::Opening(own) if *own == expected),
+            "{error}"
+        );
+    }
+    let bytes = honest.to_bytes().expect("it encodes");
+    let mut random = SplitMix(8);
+    for _ in 0..600 {
+        let mut other = bytes.clone();
+        let at = random.below(other.len() as u64) as usize;
+        other[at] ^= 1 << random.below(8);
+        assert!(verify_bytes(&scene.model.key, &other).is_err(), "byte {at}");
+    }
+}
+
+/// A proof is what it says: one that hides has no use as one that does not, and the reverse.
+#[test]
+fn proofs_that_hide_and_proofs_that_do_not_are_different() {
+    let scene = Scene::small();
+    let hiding = scene.prove(HIDING).expect("a proof").proof;
+    let clear = scene.prove(ProofOptions::default()).expect("a proof").proof;
+    assert!(clear.hidden.is_none());
+    let bare = Proof {
+        hidden: None,
+        ..hiding.clone()
+    };
+    let dressed = Proof {
+        hidden: hiding.hidden.clone(),
+        ..clear
+    };
+    for proof in [bare, dressed] {
+        scene.verdict(&proof).expect_err("another kind of proof");
+    }
+}
+
+/// What cannot hide is refused by name: tables by a STARK, several chunks, clipped values.
+#[test]
+fn what_cannot_hide_is_refused_by_name() {
+    let scene = Scene::small();
+    let mut proof = scene.prove(HIDING).expect("a proof").proof;
+    proof.chunks.push(proof.chunks[0].clone());
+    proof.chunks[0].layers = 1;
+    proof.chunks[1].layers = scene.model.key.config.layers as u32 - 1;
+    let error = scene.verdict(&proof).expect_err("two chunks");
+    assert!(
+        error.to_string().contains("chunk") || error.to_string().contains("boundar"),
+        "{error}"
+    );
+
+    let stark = random_model(odd_config(), WeightFormat::Int8, 7);
+    let stark = TestModel::new(stark);
+    let refused = prove_statement(&stark.prover(), scene.statement.clone(), HIDING, &Silent);
+    assert!(matches!(refused, Err(ProveError::Hiding(VerifyError::HiddenTables))));
+
+    let mut clipping = random_model(odd_config(), WeightFormat::Int16, 7);
+    clipping
+        .params
+        .layers
+        .iter_mut()
+        .for_each(|layer| layer.attention.att = 2);
+    let clipping = TestModel::new(clipping).with_tables(TableArgument::Gkr);
+    let prompt = scene.statement.prompt.clone();
+    let options = GenerateOptions::exactly(3);
+    let statement = generate_statement(&clipping.prover(), &prompt, &options, &Silent).expect("a text");
+    let refused = prove_statement(&clipping.prover(), statement, HIDING, &Silent);
+    assert!(matches!(refused, Err(ProveError::HiddenClips { got: 1.. })));
+}
