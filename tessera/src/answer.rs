@@ -19,7 +19,7 @@ use crate::expected::Followed;
 use crate::lengths::fewest_chunks;
 use crate::plan::{Budget, Plan, Task};
 use crate::request::{lengths, Options, ProofRequest};
-use crate::work::{drive, Driver, Request, WorkDir};
+use crate::work::{drive, Driver, Request, WorkDir, WorkError};
 use crate::{Error, Model};
 
 /// The phase that compares the model with an expected answer.
@@ -214,7 +214,8 @@ impl Model {
     /// [`Driver`] keeps other processes away from the job as long as it lives.
     ///
     /// # Errors
-    /// As [`Model::prove`], and if the work directory has a job for another proof.
+    /// As [`Model::prove`], if the work directory has a job for another proof, and if the options ask for what a proof in chunks has
+    /// not: hidden activations, or contracts that verify it.
     ///
     /// ```no_run
     /// # use tessera::{Error, Model, Options, Silent};
@@ -237,6 +238,14 @@ impl Model {
         out: impl AsRef<Path>,
         progress: &dyn Progress,
     ) -> Result<(Driver, WorkDir), Error> {
+        if options.hide_activations {
+            let asked = "hide no activations";
+            return Err(WorkError::OnePiece { asked }.into());
+        }
+        if options.for_chain {
+            let asked = "are verified by no contract";
+            return Err(WorkError::OnePiece { asked }.into());
+        }
         let request = ProofRequest::new(&self.key, self.tokenizer.as_ref(), &prompt.into(), options)?;
         let lengths = request.lengths;
         let allowance = self.allowance(options.memory);

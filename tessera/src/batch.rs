@@ -11,9 +11,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use tessera_circuits::statement::Statement;
+use tessera_plan::packing::Packed;
 use tessera_support::files::{self, FileError, Lock};
 use tessera_support::progress::Progress;
 use tessera_verifier::length::most_bytes;
+use tessera_verifier::proof::Proof as VerifierProof;
 use tessera_verifier::verify::{verify_bytes, Verified};
 
 use crate::expected::Difference;
@@ -98,7 +100,7 @@ impl Batch<'_> {
         let (tokenizer, options) = (model.tokenizer.as_ref(), &request.options);
         request.wish.check(&model.key)?;
         let read = ProofRequest::new(&model.key, tokenizer, &request.prompt, options)?;
-        if let Some((verified, proof_bytes)) = self.proved_before(&path)? {
+        if let Some((verified, proof_bytes)) = self.proved_before(&path, &read)? {
             let same = verified.context == read.context && verified.hides_activations == read.hide_activations;
             if same && read.is_answered_by(&verified.statement, &model.key, tokenizer) {
                 return Ok(BatchOutcome::Present {
@@ -113,8 +115,9 @@ impl Batch<'_> {
         Ok(BatchOutcome::Proved(Box::new(proof)))
     }
 
-    /// The statement that the proof in a file proves of this model, and the proof's length; `None` if there is no such proof.
-    fn proved_before(&self, path: &Path) -> Result<Option<(Verified, usize)>, FileError> {
+    /// The statement that the proof in a file proves of this model, and the proof's length; `None` if there is no such proof, or if contracts do not
+    /// verify it and are to.
+    fn proved_before(&self, path: &Path, read: &ProofRequest) -> Result<Option<(Verified, usize)>, FileError> {
         let found = match fs::symlink_metadata(path) {
             Err(e) if e.kind() == ErrorKind::NotFound => return Ok(None),
             other => other,
@@ -133,8 +136,11 @@ impl Batch<'_> {
             return Ok(None);
         }
         let bytes = files::read(path)?;
-        Ok(verify_bytes(&self.model.key, &bytes)
-            .ok()
-            .map(|verified| (verified, bytes.len())))
+        let key = &self.model.key;
+        let verified = verify_bytes(key, &bytes).ok().filter(|_| {
+            let packed = || VerifierProof::from_bytes(&bytes).is_ok_and(|proof| Packed::new(key, &proof).is_ok());
+            !read.for_chain || packed()
+        });
+        Ok(verified.map(|verified| (verified, bytes.len())))
     }
 }

@@ -45,7 +45,7 @@ impl Kind {
         let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
         match read {
             Ok(()) if magic == FileKind::Key.magic() => Self::Key,
-            Ok(()) if magic == FileKind::Proof.magic() => Self::Proof,
+            Ok(()) if magic == FileKind::PROOF.magic() => Self::Proof,
             _ => Self::Other,
         }
     }

@@ -107,7 +107,7 @@ pub fn inspect_bytes(name: &str, content: &[u8]) -> Result<Inspected, Error> {
             key: Box::new(key),
             recipe,
         })
-    } else if content.starts_with(&FileKind::Proof.magic()) {
+    } else if content.starts_with(&FileKind::PROOF.magic()) {
         let proof = Proof::from_bytes(content).map_err(|source| Error::Proof {
             name: name.to_owned(),
             source,

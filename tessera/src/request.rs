@@ -151,7 +151,7 @@ impl ProofRequest {
     /// Reads a request about a prompt whose ids are known.
     ///
     /// # Errors
-    /// The same errors as [`ProofRequest::new`].
+    /// As [`ProofRequest::new`].
     pub fn of_ids(
         key: &ModelKey,
         tokenizer: Option<&Tokenizer>,

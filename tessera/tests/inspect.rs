@@ -74,7 +74,7 @@ fn other_paths_are_refused_by_name() {
     let key = fs::read(format!("{FIXTURE}/config.json")).expect("a file");
     assert!(text(inspect_bytes("given", &key)).starts_with("given is neither"));
     // Damaged files are recognised, and refused with the reason.
-    let mut proof = tessera::verifier::codec::FileKind::Proof.magic().to_vec();
+    let mut proof = tessera::verifier::codec::FileKind::PROOF.magic().to_vec();
     proof.extend([0; 20]);
     assert!(text(inspect_bytes("given", &proof)).starts_with("given: "));
 }

@@ -40,14 +40,14 @@ pub const HEADER_LEN: usize = MAGIC_LEN + VERSION_LEN;
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileKind {
-    /// A proof without a context.
-    Proof,
-    /// A proof with a context: the context, then what a proof without one has.
-    ProofInContext,
-    /// A proof that hides activations, without a context: what it has for that, then what another proof has.
-    HiddenProof,
-    /// A proof that hides activations, with a context, which comes first.
-    HiddenProofInContext,
+    /// A proof. In front of its own fields the file has, if the kind says so, first the context that it is tied to, then the messages that hide
+    /// its activations.
+    Proof {
+        /// Whether the proof is tied to a context.
+        context: bool,
+        /// Whether the proof hides its activations.
+        hides: bool,
+    },
     /// The proof of one chunk, before it is composed.
     Chunk,
     /// A model key.
@@ -55,10 +55,26 @@ pub enum FileKind {
 }
 
 impl FileKind {
+    /// A proof without a context that hides nothing.
+    pub const PROOF: Self = Self::proof(false, false);
+
+    /// The kinds of proofs, by version.
+    pub const PROOFS: [Self; 4] = [
+        Self::PROOF,
+        Self::proof(true, false),
+        Self::proof(false, true),
+        Self::proof(true, true),
+    ];
+
+    /// A kind of proof: whether it has a context, and whether it hides its activations.
+    pub const fn proof(context: bool, hides: bool) -> Self {
+        Self::Proof { context, hides }
+    }
+
     /// The first bytes of a file of this kind.
     pub const fn magic(self) -> [u8; MAGIC_LEN] {
         match self {
-            Self::Proof | Self::ProofInContext | Self::HiddenProof | Self::HiddenProofInContext => *b"TESSPRF\0",
+            Self::Proof { .. } => *b"TESSPRF\0",
             Self::Chunk => *b"TESSCHK\0",
             Self::Key => *b"TESSKEY\0",
         }
@@ -67,10 +83,12 @@ impl FileKind {
     /// Version of the format, written after the magic.
     pub const fn version(self) -> u32 {
         match self {
-            Self::Proof => 26,
-            Self::ProofInContext => 27,
-            Self::HiddenProof => 28,
-            Self::HiddenProofInContext => 29,
+            Self::Proof { context, hides } => match (context, hides) {
+                (false, false) => 26,
+                (true, false) => 27,
+                (false, true) => 28,
+                (true, true) => 29,
+            },
             Self::Chunk => 18,
             Self::Key => 13,
         }
@@ -79,8 +97,8 @@ impl FileKind {
     /// The versions that are read, for people.
     fn versions(self) -> String {
         match self {
-            Self::Proof | Self::ProofInContext | Self::HiddenProof | Self::HiddenProofInContext => {
-                let [first, last] = [Self::Proof, Self::HiddenProofInContext].map(Self::version);
+            Self::Proof { .. } => {
+                let [first, .., last] = Self::PROOFS.map(Self::version);
                 format!("versions {first} to {last}")
             }
             Self::Chunk | Self::Key => format!("version {}", self.version()),
@@ -97,29 +115,14 @@ impl FileKind {
 
     /// The kind of proof that the bytes say of themselves that they are: one without a context that hides nothing if they say none.
     pub fn of_proof(bytes: &[u8]) -> Self {
-        let others = [Self::ProofInContext, Self::HiddenProof, Self::HiddenProofInContext];
-        others
-            .into_iter()
-            .find(|kind| kind.is_said_by(bytes))
-            .unwrap_or(Self::Proof)
-    }
-
-    /// Whether it is a proof that begins with a context.
-    pub const fn has_context(self) -> bool {
-        matches!(self, Self::ProofInContext | Self::HiddenProofInContext)
-    }
-
-    /// Whether it is a proof that hides activations.
-    pub const fn hides(self) -> bool {
-        matches!(self, Self::HiddenProof | Self::HiddenProofInContext)
+        let said = Self::PROOFS.into_iter().find(|kind| kind.is_said_by(bytes));
+        said.unwrap_or(Self::PROOF)
     }
 
     /// Largest payload in bytes.
     pub const fn limit(self) -> usize {
         match self {
-            Self::Proof | Self::ProofInContext | Self::HiddenProof | Self::HiddenProofInContext | Self::Chunk => {
-                PROOF_LIMIT
-            }
+            Self::Proof { .. } | Self::Chunk => PROOF_LIMIT,
             Self::Key => KEY_LIMIT,
         }
     }
@@ -138,7 +141,7 @@ const fn advice(got: u32, supported: u32) -> &'static str {
 impl fmt::Display for FileKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Proof | Self::ProofInContext | Self::HiddenProof | Self::HiddenProofInContext => "proof",
+            Self::Proof { .. } => "proof",
             Self::Chunk => "chunk proof",
             Self::Key => "model key",
         })
@@ -299,8 +302,8 @@ fn check_limit(kind: FileKind, len: usize) -> Result<(), CodecError> {
     Ok(())
 }
 
-/// The value that bytes begin with, and what is behind it.
-fn read<T: DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<(T, &[u8]), CodecError> {
+/// The value that bytes begin with, and the bytes behind it.
+pub(crate) fn read<T: DeserializeOwned>(kind: FileKind, bytes: &[u8]) -> Result<(T, &[u8]), CodecError> {
     let read = match kind {
         FileKind::Key => bincode::serde::decode_from_slice(bytes, config::<KEY_LIMIT>()),
         _ => bincode::serde::decode_from_slice(bytes, config::<PROOF_LIMIT>()),

@@ -86,8 +86,8 @@ pub fn between<V: Received>([n0, d0, n1, d1]: [V; 4], t: K) -> [V; 2] {
 /// sum and the denominator of its root.
 const CHILDREN: usize = 4;
 
-/// What the sum of both children of some trees is made of, each weighed with powers of the challenge `lambda` of the layer: numerators and denominators
-/// of the first tree, then those of the second one, and so on. In the first layer the numerator of the root, which is a product, too, is subtracted.
+/// The quadratic forms in the equation of a layer: for each tree the numerator of the sum of its children, then the denominator. The equation weighs them with
+/// powers of the challenge `lambda` of the layer. In the first layer the numerator of the root, which is a product, too, is subtracted.
 pub fn forms(trees: usize, first: bool) -> Vec<Form> {
     let one = BaseField::from_u32_unchecked(1);
     let width = if first { CHILDREN + 2 } else { CHILDREN };

@@ -1,6 +1,6 @@
 //! Proofs that hide activations (docs/protocol.md, section 17): a reader of such a proof learns nothing of them beyond what the statement says.
 //!
-//! Everything that the prover says before the folding of the opening is under one-time pads: entries of a committed *tape*. The verifier runs the
+//! Every message of the prover before the folding of the opening is under one-time pads: entries of a committed *tape*. The verifier runs the
 //! checks of a proof in clear on [`Padded`] values ([`Hearing`] is a [`crate::listen::Listener`]), and what is left, equations that are linear in the tape, is opened
 //! in the folding. A *mask* of uniform values makes the folded word uniform. Both are committed to behind the columns of the activations, each of
 //! which ends in a *blind unit* of uniform values ([`HiddenCode`]).
@@ -18,7 +18,7 @@ pub use self::hearing::Hearing;
 pub use self::padded::Padded;
 pub use self::tape::{Tape, TapeProducts};
 
-/// What a proof that hides activations has beside that of its chunk.
+/// The messages of a proof that hides activations and of no other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenProof {
     /// The answers about products: of every operand of every equation, in order, its mask plus a challenge times its pad.
@@ -28,15 +28,4 @@ pub struct HiddenProof {
     pub tape_values: [SecureField; 3],
     /// Nonce of the proof of work before the tape is added to the sum.
     pub tape_work: u64,
-}
-
-impl HiddenProof {
-    /// Bytes that the encoding at the beginning of some bytes takes: a list, three elements, and a nonce.
-    pub fn length(bytes: &[u8]) -> Option<usize> {
-        const ELEMENT: usize = 16;
-        const COUNT: usize = 8;
-        let answers = bytes.first_chunk::<COUNT>().map(|count| u64::from_le_bytes(*count))?;
-        let answers = usize::try_from(answers).ok()?.checked_mul(ELEMENT)?;
-        answers.checked_add(COUNT + 3 * ELEMENT + COUNT)
-    }
 }

@@ -38,25 +38,43 @@ const TABLE_OPERANDS: u128 = 4 * (LOG_ROWS as u128 + 3) + 2;
 /// The most bytes of a proof that a key accepts. The key must have passed its check.
 pub fn most_bytes(key: &ModelKey) -> usize {
     let config = &key.config;
-    let lengths = Lengths::from(config.context);
-    // Without counts, which no cost has: how many there are depends on how lookups lie ([`tables`]).
-    let shape = key
-        .shape(&Chunk::whole(config.layers), lengths)
-        .with_tables(TableArgument::Stark);
+    let shape = longest(key);
     let (layers, tokens) = (config.layers as u128, config.context as u128);
+    // In clear a boundary has fewer values than a committed one; a root is shorter.
+    let most_values = (tokens * config.hidden as u128).min(COMMITTED_VALUES as u128 - 1);
+    let boundary = LIST + (2 * most_values).max(DIGEST);
+    let chunks = layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
+    let clear = file(key, chunks);
+    most_hidden_bytes(key).map_or(clear, |hidden| hidden.max(clear))
+}
+
+/// The most bytes of a proof that hides its activations and that a key accepts; `None` if the key has no such proofs, because its tables are proved
+/// by a STARK. The key must have passed its check.
+pub fn most_hidden_bytes(key: &ModelKey) -> Option<usize> {
+    match key.table_argument() {
+        TableArgument::Stark => None,
+        TableArgument::Gkr => Some(file(key, hidden(key, &longest(key)))),
+    }
+}
+
+/// The whole model at its full context, without the counts of a tree of tables, which no cost has: how many there are depends on how lookups
+/// lie ([`tables`]).
+fn longest(key: &ModelKey) -> Shape {
+    let chunk = Chunk::whole(key.config.layers);
+    let shape = key.shape(&chunk, Lengths::from(key.config.context));
+    shape.with_tables(TableArgument::Stark)
+}
+
+/// The most bytes of a file with chunks, and with all else beside its statement, of so many bytes.
+fn file(key: &ModelKey, chunks: u128) -> usize {
+    let config = &key.config;
     // A prompt and an output that fill the context and one token more; or a prompt, and the vector of an encoder.
     let ids = match config.generates() {
         true => config.context + 1,
         false => config.context + config.hidden + 1,
     } as u128;
     let statement = DIGEST + 2 * LIST + 4 * ids;
-    // In clear a boundary has fewer values than a committed one; a root is shorter.
-    let most_values = (tokens * config.hidden as u128).min(COMMITTED_VALUES as u128 - 1);
-    let boundary = LIST + (2 * most_values).max(DIGEST);
-    let chunks = layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
-    let payload = (Context::BYTES as u128)
-        .saturating_add(statement + 2 * LIST)
-        .saturating_add(chunks.max(hidden(key, &shape)));
+    let payload = (Context::BYTES as u128 + statement + 2 * LIST).saturating_add(chunks);
     let payload = payload.min(PROOF_LIMIT as u128);
     HEADER_LEN + payload as usize
 }
@@ -80,11 +98,8 @@ fn before_opening(key: &ModelKey, whole: &Shape) -> u128 {
     said + matmuls + linear + KIND + tables
 }
 
-/// The most bytes of a proof that hides activations, which has one chunk; none if the key has no such proofs. A longer statement has no shorter code.
+/// The most bytes of the one chunk of a proof that hides activations, with the messages that hide them. A longer statement has no shorter code.
 fn hidden(key: &ModelKey, whole: &Shape) -> u128 {
-    if key.table_argument() == TableArgument::Stark {
-        return 0;
-    }
     let cost = whole.cost();
     let shape = whole.clone().with_tables(TableArgument::Gkr);
     let chunk = Chunk::whole(key.config.layers);

@@ -1,5 +1,5 @@
-//! How a verifier takes what a prover says: as numbers in a proof that hides nothing ([`Transcript`] is a [`Listener`]), as values under pads in one
-//! that hides activations ([`crate::hiding`]). Every check before the folding of an opening is written once, for both.
+//! A verifier hears numbers in a proof that hides nothing ([`Transcript`] is a [`Listener`]), and values under pads in a proof that hides
+//! activations ([`crate::hiding`]). Every check before the folding of an opening is written once, for both.
 //!
 //! A value under a pad can be added, and multiplied by what the verifier knows. It cannot be tested, and two of them cannot be multiplied, so a
 //! check hands what must be zero to [`Listener::zero`], and equations with products to [`Listener::product`].
@@ -17,7 +17,7 @@ use crate::transcript::Transcript;
 
 type K = SecureField;
 
-/// What the prover says, and what follows from it: challenges and constants are multiplied with it, but no two such values with
+/// A value that the prover says, or that follows from such values: it is multiplied with challenges and constants, but no two such values are multiplied with
 /// each other. So a verifier can run on values under pads, too. Where a product of two is needed, it is part of an equation
 /// ([`Products`]).
 pub trait Received:
@@ -42,7 +42,7 @@ pub struct Products<V> {
     pub operands: Vec<V>,
     /// The forms, each with its weight: a function of challenges.
     pub forms: Vec<(K, Form)>,
-    /// What they add up to.
+    /// The value that the weighted forms add up to.
     pub sum: V,
 }
 
@@ -71,22 +71,22 @@ pub enum TapeError {
 /// The claim on the sum of all columns of an opening, as it is folded.
 #[derive(Clone, Debug)]
 pub struct FoldedClaim {
-    /// What the weighted sum is claimed to be.
+    /// The claimed value of the weighted sum.
     pub value: K,
-    /// What a proof that hides activations has beside it.
+    /// The part of the tape; none if the proof hides nothing.
     pub tape: Option<TapeClaim>,
 }
 
-/// The part of the tape in the claim on the sum of all columns (docs/protocol.md, section 17.5).
+/// The part of the tape in the claim on the sum of all columns (docs/protocol.md, section 17.4).
 #[derive(Clone, Debug)]
 pub struct TapeClaim {
-    /// What the tape is multiplied with before it is added to the sum.
+    /// The factor of the tape in the sum.
     pub scale: K,
     /// The weights of the sum at the entries of the tape, from the first entry on.
     pub weights: Vec<K>,
 }
 
-/// A message of field elements: what a listener makes of it.
+/// A message of field elements, which a listener takes element by element.
 pub trait Spoken: Message {
     /// The message with a value in the place of every element.
     type Of<V>;
@@ -123,7 +123,7 @@ impl<const N: usize> Spoken for [[K; N]] {
     }
 }
 
-/// Whoever takes what a prover says.
+/// A verifier's side of the conversation, up to the folding of the opening.
 pub trait Listener: Sized {
     /// A received value.
     type Value: Received;
@@ -134,8 +134,8 @@ pub trait Listener: Sized {
     /// The next element that is said.
     fn hear(&mut self, said: K) -> Self::Value;
 
-    /// What the transcript absorbs of a value that follows from what it has absorbed already. Of a value under pads this is zero: whoever sent it
-    /// does not know more than the verifier, and nobody has to.
+    /// The element that the transcript absorbs for a value that follows from earlier messages: the value, or zero if it is under pads, because the verifier does
+    /// not know it.
     fn known(&self, value: &Self::Value) -> K;
 
     /// A value that must be zero, or the error.
@@ -150,7 +150,7 @@ pub trait Listener: Sized {
     /// Number of columns that an opening adds to those that claims are about: one if there is a mask.
     fn masks(&self) -> usize;
 
-    /// What is said between the last sumcheck before the folding and the cross values.
+    /// Hears the messages between the last band sumcheck and the cross values: the answers about products, if values are under pads.
     fn before_cross_values(&mut self) -> Result<(), TapeError>;
 
     /// The claim on the sum of all columns, in clear.

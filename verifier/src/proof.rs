@@ -7,7 +7,7 @@ use tessera_circuits::chunk::PublicBoundary;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::Statistics;
 
-use crate::codec::{after_header, check_canonical_stark, decode, encode, CodecError, FileKind};
+use crate::codec::{after_header, check_canonical_stark, decode, encode, read, CodecError, FileKind};
 use crate::context::Context;
 use crate::gkr::GroupProof;
 use crate::hiding::HiddenProof;
@@ -134,20 +134,24 @@ impl ChunkProof {
 impl Proof {
     /// Decodes a proof: bounded, canonical, no trailing bytes. Total on hostile bytes.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, CodecError> {
-        let proof = match FileKind::of_proof(bytes) {
-            kind @ FileKind::ProofInContext => {
-                let (context, proof): (Context, Self) = decode(kind, bytes)?;
-                proof.with(Some(context), None)
-            }
-            kind @ FileKind::HiddenProof => {
-                let (hidden, proof): (HiddenProof, Self) = decode(kind, bytes)?;
-                proof.with(None, Some(hidden))
-            }
-            kind @ FileKind::HiddenProofInContext => {
+        let kind = FileKind::of_proof(bytes);
+        let proof = match kind {
+            FileKind::Proof {
+                context: true,
+                hides: true,
+            } => {
                 let (context, hidden, proof): (Context, HiddenProof, Self) = decode(kind, bytes)?;
                 proof.with(Some(context), Some(hidden))
             }
-            _ => decode(FileKind::Proof, bytes)?,
+            FileKind::Proof { context: true, .. } => {
+                let (context, proof): (Context, Self) = decode(kind, bytes)?;
+                proof.with(Some(context), None)
+            }
+            FileKind::Proof { hides: true, .. } => {
+                let (hidden, proof): (HiddenProof, Self) = decode(kind, bytes)?;
+                proof.with(None, Some(hidden))
+            }
+            _ => decode(kind, bytes)?,
         };
         proof.check_canonical()?;
         Ok(proof)
@@ -174,25 +178,22 @@ impl Proof {
 
     /// How its file says what it holds.
     pub const fn file_kind(&self) -> FileKind {
-        match (self.context.is_some(), self.hidden.is_some()) {
-            (false, false) => FileKind::Proof,
-            (true, false) => FileKind::ProofInContext,
-            (false, true) => FileKind::HiddenProof,
-            (true, true) => FileKind::HiddenProofInContext,
-        }
+        FileKind::proof(self.context.is_some(), self.hidden.is_some())
     }
 
     /// The model that the bytes of a proof say they are about, and as little else of them as comes before it.
     pub fn model_of(bytes: &[u8]) -> Result<ModelId, CodecError> {
         let kind = FileKind::of_proof(bytes);
-        let payload = after_header(kind, bytes)?;
-        let context = if kind.has_context() { Context::BYTES } else { 0 };
-        let hidden = payload.get(context..);
-        let model = match kind.hides() {
-            false => hidden,
-            true => hidden.and_then(|rest| rest.get(HiddenProof::length(rest)?..)),
-        };
-        let model = model.and_then(|rest| rest.first_chunk()).copied();
+        let mut rest = after_header(kind, bytes)?;
+        if let FileKind::Proof { context, hides } = kind {
+            if context {
+                rest = read::<Context>(kind, rest)?.1;
+            }
+            if hides {
+                rest = read::<HiddenProof>(kind, rest)?.1;
+            }
+        }
+        let model = rest.first_chunk().copied();
         model.map(ModelId).ok_or(CodecError::Truncated { kind })
     }
 

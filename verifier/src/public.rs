@@ -51,7 +51,7 @@ pub struct Outputs<K = SecureField, V = K> {
     pub unit_point: Vec<K>,
 }
 
-/// What the batch of the matmuls is at its end: the product of both operands of every product, in order.
+/// The quadratic form at the end of the batch of the matmuls: the sum of the products of both operands of each matmul, in order.
 pub fn products_form(shape: &Shape) -> Form {
     let variables = shape.product_variables() as usize;
     let term = |(at, product): (usize, Product)| {

@@ -18,7 +18,7 @@ use crate::ledger::{hidden_security_bits, security_bits};
 use crate::length::most_bytes;
 use crate::policy::MIN_BITS;
 use crate::proof::Proof;
-pub use crate::public::{linear_variables, unit_coefficients};
+pub use crate::public::{linear_variables, products_form, unit_coefficients};
 
 pub use self::boundaries::BoundaryClaim;
 pub use self::chunk::{
@@ -27,7 +27,7 @@ pub use self::chunk::{
 };
 pub use self::error::VerifyError;
 pub use self::hidden::{hear, hidden_code, verify_hidden};
-pub use self::matmuls::{sum_of_products, weight_claim, weight_families};
+pub use self::matmuls::{weight_claim, weight_families};
 
 /// What an accepted proof proves.
 #[derive(Clone, Debug, PartialEq)]

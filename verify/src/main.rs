@@ -88,7 +88,7 @@ fn inspect(args: &InspectArgs) -> Result<Report, String> {
     let (text, json) = if bytes.starts_with(&FileKind::Key.magic()) {
         let key = Key::from_bytes(&bytes).map_err(|e| format!("{name}: {e}{}", e.advice()))?;
         describe_key(&key, &name, args.tokens.map(|tokens| tokens as usize))?
-    } else if bytes.starts_with(&FileKind::Proof.magic()) {
+    } else if bytes.starts_with(&FileKind::PROOF.magic()) {
         let proof = Proof::from_bytes(&bytes).map_err(|e| format!("{name}: {e}"))?;
         let rows = proof_rows(&proof, &name, bytes.len());
         (rows.to_string(), proof_json(&proof, bytes.len()))

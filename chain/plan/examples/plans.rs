@@ -6,7 +6,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::chunk::Chunk;
 use tessera_plan::calculate::in_order;
 use tessera_plan::{band_ends, expected, has_plans, Plan};
 use tessera_verifier::key::ModelKey;
@@ -37,14 +37,8 @@ fn compared(key: &ModelKey, proof: &Proof, about: &str) -> Result<bool, Box<dyn 
     let ([own], false) = (proof.chunks.as_slice(), none) else {
         return Ok(false);
     };
-    let claim = ChunkStatement {
-        key,
-        model: &proof.model,
-        statement: &proof.statement,
-        chunk: &Chunk::whole(key.config.layers),
-        ends: Ends::default(),
-        context: proof.context,
-    };
+    let whole = Chunk::whole(key.config.layers);
+    let claim = ChunkStatement::whole(key, &proof.model, &proof.statement, &whole, proof.context);
     let said = verify_conversation(&claim, own)?;
     if !own.statistics.clips.is_empty() {
         return Ok(false);

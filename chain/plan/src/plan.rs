@@ -108,10 +108,10 @@ impl Plan {
         }
     }
 
-    /// The same with segments of another size: it is another plan, whose facts nobody asks for. For tests.
+    /// A plan with segments of another size than [`Plan::new`] gives it: another plan, whose facts nobody asks for. For tests.
     ///
     /// # Errors
-    /// The same errors as [`Plan::new`].
+    /// As [`Plan::new`].
     pub fn within(key: &ModelKey, rows: usize, outputs: usize, budget: Budget) -> Result<Self, NoPlan> {
         Self::check_key(key)?;
         if rows == 0 || rows > key.config.context || outputs == 0 || outputs > rows {

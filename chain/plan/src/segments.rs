@@ -15,7 +15,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What a transaction of Ethereum has, `2^17` bytes and `2^24` gas, less what is around elements and words: 1,024 bytes that
+    /// The budget of a transaction of Ethereum, `2^17` bytes and `2^24` gas, less what is around elements and words: 1,024 bytes that
     /// `submit.mjs` leaves free, digests, results and the addresses of pages; and the gas of the calls.
     pub const TRANSACTION: Self = Self {
         bytes: 129_000,

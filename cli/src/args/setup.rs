@@ -104,7 +104,7 @@ pub struct SetupArgs {
     /// first token have them, too, unless the number is 0 [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "rebuild_cache")]
     pub leading: Option<u8>,
-    /// What the model is committed to with, and all its proofs are hashed with. A model set up with another hash is another
+    /// The hash of the commitment to the model, and of all its proofs. A model set up with another hash is another
     /// model, of another id [default: blake2s]
     #[arg(long, value_enum, conflicts_with = "rebuild_cache")]
     pub hash: Option<HashArg>,

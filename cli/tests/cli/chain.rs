@@ -61,7 +61,7 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
         model
     ]);
     let context = "12".repeat(32);
-    let proved = done(args![
+    let prove = args![
         "prove",
         "--model",
         model,
@@ -71,9 +71,9 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
         "12",
         "--context",
         context,
-        "--out",
-        proof
-    ]);
+        "--out"
+    ];
+    let proved = done([prove.clone(), args![proof]].concat());
     let ids = |side: &str| proved[side].as_array().expect("ids").len();
     let (length, tokens) = (ids("prompt_ids") + ids("output_ids"), ids("output_ids"));
     let key = model.join("model.key");
@@ -116,19 +116,7 @@ fn plans_and_calls_of_a_proof_name_the_same_plan() {
         "--out",
         program
     ]);
-    // A proof that is asked to be one for contracts is the same; one that hides is none.
-    let prove = args![
-        "prove",
-        "--model",
-        model,
-        "--prompt",
-        PROMPT,
-        "--tokens",
-        "12",
-        "--context",
-        context,
-        "--out"
-    ];
+    // `--for-chain` changes no byte of the proof, and contracts verify no proof that hides.
     let asked = dir.path().join("asked.proof");
     done([prove.clone(), args![asked, "--for-chain"]].concat());
     assert_eq!(fs::read(&asked).expect("a proof"), fs::read(&proof).expect("a proof"));

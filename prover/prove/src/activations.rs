@@ -59,7 +59,7 @@ impl<'a> Activations<'a> {
         }
     }
 
-    /// What there is of every unit, with zeros for blind ones.
+    /// One entry for each unit, in the order of the columns, with zeros for blind units.
     pub fn placed(&self, units: Vec<SecureField>) -> Vec<SecureField> {
         let zero = SecureField::default();
         match self.secrets {

@@ -86,7 +86,7 @@ pub struct Secrets {
     mask: Vec<K>,
     tape: Vec<K>,
     empty: Column,
-    /// What is added to the message under a pad: a lie, in tests.
+    /// Lies, in tests: pads, and the element that is added to the message under each.
     lies: Vec<(usize, K)>,
 }
 
@@ -140,7 +140,7 @@ impl Secrets {
         self
     }
 
-    /// The same with another value of an entry of the tape: one that does not fit the others, for tests.
+    /// Replaces an entry of the tape by a value that does not fit the others, for tests.
     #[doc(hidden)]
     #[must_use]
     pub fn with_entry(mut self, entry: usize, value: K) -> Self {
@@ -158,7 +158,7 @@ impl Secrets {
         &self.code
     }
 
-    /// All units that are committed to: those of the activations with the blind ones, then those of mask and tape.
+    /// All units that are committed to: the units of the activations with the blind ones among them, then the units of mask and tape.
     pub fn units<'a>(&'a self, units: Vec<Cells<'a>>) -> Vec<Cells<'a>> {
         let own = self
             .code

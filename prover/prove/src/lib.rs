@@ -307,14 +307,7 @@ fn whole(
         admits(&statement).map_err(ProveError::NotAdmitted)?;
     }
     let chunk = Chunk::whole(model.key.config.layers);
-    let claim = ChunkStatement {
-        key: model.key,
-        model: &model.id,
-        statement: &statement,
-        chunk: &chunk,
-        ends: Ends::default(),
-        context,
-    };
+    let claim = ChunkStatement::whole(model.key, &model.id, &statement, &chunk, context);
     let limits = LeafLimits::OF_STATEMENTS;
     let (security_bits, code) = match hide_activations {
         false => (check_security(model.key, &[chunk], &statement)?, None),

@@ -1,5 +1,5 @@
-//! How a prover says its messages: as they are in a proof that hides nothing ([`Transcript`] is a [`Speaker`]), under pads in one that hides activations
-//! ([`crate::hiding`]). Every phase is written once, for both: it sends what [`Speaker`] makes of a message, and puts that into the proof.
+//! A prover says its messages as they are in a proof that hides nothing ([`Transcript`] is a [`Speaker`]), and under pads in a proof that hides activations
+//! ([`crate::hiding`]). Every phase is written once, for both: a message is sent, and put into the proof, as the [`Speaker`] says it.
 
 use std::borrow::Borrow;
 
@@ -11,7 +11,7 @@ use tessera_verifier::transcript::Transcript;
 
 type K = SecureField;
 
-/// Whoever says what a prover has to say.
+/// A prover's side of the conversation, up to the folding of the opening.
 pub trait Speaker {
     /// The transcript of the conversation.
     fn transcript(&mut self) -> &mut Transcript;
@@ -19,7 +19,7 @@ pub trait Speaker {
     /// The pad of the next element that is said.
     fn pad(&mut self) -> K;
 
-    /// What the transcript absorbs of a value that follows from what it has absorbed already: the twin of
+    /// The element that the transcript absorbs for a value that follows from earlier messages: the twin of
     /// [`Listener::known`](tessera_verifier::listen::Listener::known).
     fn known(&self, value: K) -> K;
 }

@@ -21,7 +21,7 @@ fn main() {
             ($name:expr, $value:expr) => {
                 size(
                     $name,
-                    encode(FileKind::Proof, &$value).map_or(0, |b| b.len() - 12),
+                    encode(FileKind::PROOF, &$value).map_or(0, |b| b.len() - 12),
                 )
             };
         }

@@ -1,6 +1,9 @@
 //! The statements whose proofs do not change from one build to another, and from one device to another.
 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::table_tree::TableArgument;
+use tessera_prover::hiding::TapeKey;
+use tessera_verifier::context::Context;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 
@@ -12,21 +15,35 @@ pub const GOLDEN_PROOFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixt
 /// A statement whose key and proof have digests in [`GOLDEN_PROOFS`].
 pub struct GoldenStatement {
     pub model: TestModel,
-    /// Layers of each chunk.
-    chunks: &'static [usize],
+    parts: Parts,
+}
+
+/// The parts that a golden statement is proved in.
+enum Parts {
+    /// Chunks of so many layers.
+    Chunks(&'static [usize]),
+    /// One chunk, whose activations are hidden by pads that a test may know, in a context.
+    Hidden,
 }
 
 impl GoldenStatement {
     /// Proves the statement on the device of its model.
     pub fn prove(&self) -> Proof {
         let prompt = random_ids(&self.model.key.config, 4, 3);
-        self.model.prove_chunks(&prompt, 3, self.chunks)
+        match self.parts {
+            Parts::Chunks(layers) => self.model.prove_chunks(&prompt, 3, layers),
+            Parts::Hidden => {
+                let context = Context::try_from([9; Context::BYTES]).expect("a context");
+                self.model.prove_hidden(&TapeKey::of_test(7), Some(context), &prompt, 3)
+            }
+        }
     }
 }
 
 /// All golden statements. A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as
 /// queries, one in two chunks of a model of 12 bits that has half as many keys, and one in one piece of a model that is opened in bands.
-/// One is of the suite Keccak, in two chunks; the last one is of a reranker, whose second text begins with the third token.
+/// One is of the suite Keccak, in two chunks, and one is of a reranker, whose second text begins with the third token. The last one hides its
+/// activations.
 pub fn golden_statements() -> Vec<GoldenStatement> {
     let odd = |hidden, heads, kv_heads| ModelConfig {
         hidden,
@@ -53,8 +70,13 @@ pub fn golden_statements() -> Vec<GoldenStatement> {
         model.params.layers.iter_mut().for_each(|layer| layer.attention.att = 2);
         GoldenStatement {
             model: TestModel::of_suite(suite, model),
-            chunks,
+            parts: Parts::Chunks(chunks),
         }
     };
-    cases.map(statement).into()
+    let hidden = TestModel::new(random_model(odd_config(), WeightFormat::Int8, 7));
+    let hidden = GoldenStatement {
+        model: hidden.with_tables(TableArgument::Gkr),
+        parts: Parts::Hidden,
+    };
+    cases.map(statement).into_iter().chain([hidden]).collect()
 }

@@ -3,18 +3,25 @@
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_prover::grind;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK, POINTS_WORK, SUM_WORK};
+use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK, POINTS_WORK, SUM_WORK, TAPE_WORK};
+use tessera_verifier::listen::TapeError;
 use tessera_verifier::message::NoWork;
 use tessera_verifier::opening::parts::parts_of_mut;
 use tessera_verifier::opening::OpeningError;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::suite::{Suite, SuiteChannel};
 use tessera_verifier::sumcheck::SumcheckError;
-use tessera_verifier::verify::{verify_chunk, ChunkStatement, VerifyError};
+use tessera_verifier::verify::{verify, verify_chunk, ChunkStatement, VerifyError};
 
 /// The proof with every proof of work done again that a verifier of one of its chunks misses, up to the one before the queries: until then
 /// every change is found otherwise. As it is, if it has no such chunks.
 pub fn reworked(key: &ModelKey, mut proof: Proof) -> Proof {
+    if proof.hidden.is_some() {
+        again(key.header.hash_suite, &mut proof, nonces_of_hidden, &|proof| {
+            verify(key, proof).map(|_| ())
+        });
+        return proof;
+    }
     let (config, statement) = (&key.config, &proof.statement);
     let layers = proof.chunks.iter().map(|chunk| chunk.layers as usize);
     let chunks = Chunk::partition(layers, config.layers).ok();
@@ -42,8 +49,16 @@ pub fn reworked(key: &ModelKey, mut proof: Proof) -> Proof {
 
 /// Does the work of some chunks again, of which a verifier has this verdict.
 pub fn rework(suite: Suite, chunks: &mut [ChunkProof], verdict: &dyn Fn(&[ChunkProof]) -> Result<(), VerifyError>) {
-    while let Some(own) = missing(verdict(chunks)) {
-        if !redo(suite, chunks, &own, verdict) {
+    again(suite, chunks, nonces_of_chunks, verdict);
+}
+
+/// The nonces with a label in what is proved, in order.
+type Nonces<T> = for<'a> fn(&'a mut T, &str) -> Vec<&'a mut u64>;
+
+/// Does the work of something that is proved again, of which a verifier has this verdict.
+fn again<T: ?Sized>(suite: Suite, own: &mut T, nonces: Nonces<T>, verdict: &dyn Fn(&T) -> Result<(), VerifyError>) {
+    while let Some(work) = missing(verdict(own)) {
+        if !redo(suite, own, &work, nonces, verdict) {
             break;
         }
     }
@@ -55,7 +70,7 @@ fn missing(verdict: Result<(), VerifyError>) -> Option<NoWork> {
         Err(
             VerifyError::Work(missing)
             | VerifyError::Sumcheck(SumcheckError::Work(missing))
-            | VerifyError::Opening(OpeningError::Work(missing)),
+            | VerifyError::Opening(OpeningError::Work(missing) | OpeningError::Tape(TapeError::Work(missing))),
         ) => Some(missing),
         _ => None,
     }
@@ -63,33 +78,46 @@ fn missing(verdict: Result<(), VerifyError>) -> Option<NoWork> {
 
 /// Does a proof of work. Several places may have its label and the nonce that does not do: with one behind the right one changed, the same
 /// work is missing.
-fn redo(
+fn redo<T: ?Sized>(
     suite: Suite,
-    chunks: &mut [ChunkProof],
-    own: &NoWork,
-    verdict: &dyn Fn(&[ChunkProof]) -> Result<(), VerifyError>,
+    own: &mut T,
+    work: &NoWork,
+    nonces: Nonces<T>,
+    verdict: &dyn Fn(&T) -> Result<(), VerifyError>,
 ) -> bool {
-    let nonce = grind::nonce(&SuiteChannel::at(suite, own.over), own.work.bits);
-    let places = chunks.iter_mut().map(|chunk| nonces(chunk, own.work.label).len());
-    for place in (0..places.sum()).rev() {
-        let own_place = at(chunks, own.work.label, place).filter(|found| **found == own.nonce);
-        let Some(found) = own_place else {
-            continue;
+    let nonce = grind::nonce(&SuiteChannel::at(suite, work.over), work.work.bits);
+    let label = work.work.label;
+    for place in (0..nonces(own, label).len()).rev() {
+        let set = |own: &mut T, to: u64| {
+            nonces(own, label)
+                .into_iter()
+                .nth(place)
+                .map(|found| std::mem::replace(found, to))
         };
-        *found = nonce;
-        if missing(verdict(chunks)).is_none_or(|next| next.over != own.over) {
-            return true;
+        match set(own, nonce) {
+            Some(before) if before == work.nonce => {
+                if missing(verdict(own)).is_none_or(|next| next.over != work.over) {
+                    return true;
+                }
+                set(own, before);
+            }
+            Some(before) => drop(set(own, before)),
+            None => (),
         }
-        at(chunks, own.work.label, place)
-            .into_iter()
-            .for_each(|found| *found = own.nonce);
     }
     false
 }
 
-/// The nonce at a place among all with a label.
-fn at<'a>(chunks: &'a mut [ChunkProof], label: &'a str, place: usize) -> Option<&'a mut u64> {
-    chunks.iter_mut().flat_map(|chunk| nonces(chunk, label)).nth(place)
+fn nonces_of_chunks<'a>(chunks: &'a mut [ChunkProof], label: &str) -> Vec<&'a mut u64> {
+    let each = chunks.iter_mut().flat_map(|chunk| nonces(chunk, label));
+    each.collect()
+}
+
+fn nonces_of_hidden<'a>(proof: &'a mut Proof, label: &str) -> Vec<&'a mut u64> {
+    match label {
+        own if own == TAPE_WORK.label => proof.hidden.iter_mut().map(|own| &mut own.tape_work).collect(),
+        _ => nonces_of_chunks(&mut proof.chunks, label),
+    }
 }
 
 /// The nonces with a label, in order.

@@ -3,22 +3,24 @@
 mod chains;
 mod golden;
 mod grind;
+mod hidden;
 
 use std::time::Duration;
 
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::{ends, Boundary, Chunk, PublicBoundary};
-use tessera_circuits::shape::{Product, Shape};
+use tessera_circuits::shape::{LeafLimits, Product, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::table_tree::TableArgument;
 use tessera_model::generate::GenerateOptions;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
 use tessera_prover::device::Device;
+use tessera_prover::hiding::{Secrets, TapeKey};
 use tessera_prover::opening::{commit, params_for, Codeword, Split};
 use tessera_prover::stark::tables_root;
 use tessera_prover::vectors::Vectors;
-use tessera_prover::{boundaries, generate_statement, prove_chunk, public_boundary, ProverModel};
+use tessera_prover::{boundaries, generate_statement, prove_chunk, prove_with_secrets, public_boundary, ProverModel};
 use tessera_recipe::Recipe;
 use tessera_support::progress::Silent;
 use tessera_verifier::context::Context;
@@ -27,10 +29,12 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::StarkTables;
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::suite::Suite;
+use tessera_verifier::verify::{hidden_code, ChunkStatement};
 
 pub use chains::{assert_refused_by, refusals};
 pub use golden::{golden_statements, GoldenStatement, GOLDEN_PROOFS};
 pub use grind::{rework, reworked};
+pub use hidden::hidden_changes;
 pub use tessera_model::sample::{edit, extreme_model, random_model};
 pub use tessera_quantise::in_memory as quantised;
 pub use tessera_samples::*;
@@ -208,6 +212,25 @@ impl TestModel {
             statement,
             context,
             hidden: None,
+        }
+    }
+
+    /// An honest proof that hides its activations with what a key draws, tied to a context.
+    pub fn prove_hidden(&self, key: &TapeKey, context: Option<Context>, prompt: &[u32], tokens: usize) -> Proof {
+        let prover = self.prover();
+        let statement =
+            generate_statement(&prover, prompt, &GenerateOptions::exactly(tokens), &Silent).expect("a text");
+        let chunk = Chunk::whole(self.key.config.layers);
+        let claim = ChunkStatement::whole(&self.key, &prover.id, &statement, &chunk, context);
+        let code = hidden_code(&claim, LeafLimits::OF_STATEMENTS).expect("a model whose proofs can hide");
+        let (proof, hidden) = prove_with_secrets(&prover, &claim, Secrets::draw(code, key)).expect("an honest proof");
+        Proof {
+            model: prover.id,
+            chunks: vec![proof],
+            boundaries: Vec::new(),
+            context,
+            hidden: Some(hidden),
+            statement,
         }
     }
 }

@@ -97,6 +97,12 @@ pub enum WorkError {
         /// The record of the chunk.
         record: PathBuf,
     },
+    /// The proof has to be in one piece, which a job does not make: use [`Model::prove`](crate::Model::prove).
+    #[error("proofs in chunks {asked}: prove in one piece, without a work directory")]
+    OnePiece {
+        /// What is asked of the proof and chunks do not have, as the rest of a sentence: `hide no activations`, for example.
+        asked: &'static str,
+    },
     /// The job has fewer chunks.
     #[error("there is no chunk {chunk}: the job has {chunks}, counted from 0")]
     NoChunk {

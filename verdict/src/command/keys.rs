@@ -21,7 +21,7 @@ pub fn read_key(path: &Path) -> Result<Key, String> {
         });
     }
     let bytes = read(path)?;
-    if bytes.starts_with(&FileKind::Proof.magic()) {
+    if bytes.starts_with(&FileKind::PROOF.magic()) {
         return Err(format!(
             "{shown} is a proof, not a model key: --key takes the file model.key that setup wrote"
         ));

@@ -8,10 +8,10 @@ use tessera_verifier::verify::PROTOCOL;
 
 /// Kinds of files that verifiers read.
 const FILES: [(&str, FileKind); 6] = [
-    ("proofs", FileKind::Proof),
-    ("proofs with a context", FileKind::ProofInContext),
-    ("proofs that hide", FileKind::HiddenProof),
-    ("proofs that hide with a context", FileKind::HiddenProofInContext),
+    ("proofs", FileKind::PROOF),
+    ("proofs with a context", FileKind::proof(true, false)),
+    ("proofs that hide", FileKind::proof(false, true)),
+    ("proofs that hide with a context", FileKind::proof(true, true)),
     ("keys", FileKind::Key),
     ("chunks", FileKind::Chunk),
 ];

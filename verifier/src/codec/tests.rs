@@ -90,7 +90,7 @@ fn stark() -> Stark {
 /// Decodes as everything; what is accepted must be canonical.
 fn decode_all(bytes: &[u8]) {
     fn one<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
-        for kind in [FileKind::Proof, FileKind::Key] {
+        for kind in [FileKind::PROOF, FileKind::Key] {
             if let Ok(value) = decode::<T>(kind, bytes) {
                 assert_eq!(encode(kind, &value).as_deref(), Ok(bytes));
             }
@@ -99,7 +99,7 @@ fn decode_all(bytes: &[u8]) {
     one::<Message>(bytes);
     one::<SumcheckProof>(bytes);
     one::<Stark>(bytes);
-    if let Ok(proof) = decode::<Stark>(FileKind::Proof, bytes) {
+    if let Ok(proof) = decode::<Stark>(FileKind::PROOF, bytes) {
         if check_canonical_stark(&proof).is_ok() {
             assert_eq!(
                 proof.fri_proof.last_layer_poly.len(),
@@ -111,7 +111,7 @@ fn decode_all(bytes: &[u8]) {
 
 #[test]
 fn encoding_round_trips() {
-    for kind in [FileKind::Proof, FileKind::Chunk, FileKind::Key] {
+    for kind in [FileKind::PROOF, FileKind::Chunk, FileKind::Key] {
         let bytes = encode(kind, &message()).unwrap();
         assert_eq!(decode::<Message>(kind, &bytes), Ok(message()));
         let bytes = encode(kind, &stark()).unwrap();
@@ -123,7 +123,7 @@ fn encoding_round_trips() {
 
 #[test]
 fn header_is_fixed() {
-    let bytes = encode(FileKind::Proof, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
+    let bytes = encode(FileKind::PROOF, &BaseField::from_u32_unchecked(0x0102_0304)).unwrap();
     assert_eq!(bytes, b"TESSPRF\0\x1a\0\0\0\x04\x03\x02\x01");
     let bytes = encode(FileKind::Key, &0u8).unwrap();
     assert_eq!(bytes, b"TESSKEY\0\x0d\0\0\0\0");
@@ -133,7 +133,7 @@ fn header_is_fixed() {
 
 #[test]
 fn header_errors_are_named() {
-    let kind = FileKind::Proof;
+    let kind = FileKind::PROOF;
     let bytes = encode(FileKind::Key, &message()).unwrap();
     let magic = CodecError::Magic {
         kind,
@@ -171,7 +171,7 @@ fn header_errors_are_named() {
 
 #[test]
 fn every_truncation_is_an_error() {
-    let kind = FileKind::Proof;
+    let kind = FileKind::PROOF;
     let bytes = encode(kind, &message()).unwrap();
     for len in 0..bytes.len() {
         assert_eq!(
@@ -189,7 +189,7 @@ fn every_truncation_is_an_error() {
 
 #[test]
 fn trailing_bytes_are_refused() {
-    let kind = FileKind::Proof;
+    let kind = FileKind::PROOF;
     let mut bytes = encode(kind, &message()).unwrap();
     bytes.extend([0; 3]);
     assert_eq!(
@@ -249,7 +249,7 @@ fn parts_are_read_as_files_are() {
 
 #[test]
 fn sizes_are_limited() {
-    let kind = FileKind::Proof;
+    let kind = FileKind::PROOF;
     let mut bytes = encode(kind, &0u8).unwrap();
     bytes.resize(HEADER + PROOF_LIMIT + 1, 0);
     let too_large = CodecError::TooLarge {
@@ -278,7 +278,7 @@ fn sizes_are_limited() {
 
 #[test]
 fn claimed_lengths_do_not_allocate() {
-    for kind in [FileKind::Proof, FileKind::Key] {
+    for kind in [FileKind::PROOF, FileKind::Key] {
         for claim in [1, 1 << 20, 1 << 40, u64::MAX >> 1, u64::MAX] {
             let bytes = encode(kind, &claim).unwrap();
             let truncated = CodecError::Truncated { kind };
@@ -302,7 +302,7 @@ fn claimed_lengths_do_not_allocate() {
 
 #[test]
 fn malformed_values_are_refused() {
-    let kind = FileKind::Proof;
+    let kind = FileKind::PROOF;
     let bytes = encode(kind, &2u8).unwrap();
     assert!(matches!(
         decode::<bool>(kind, &bytes),
@@ -322,7 +322,7 @@ fn malformed_values_are_refused() {
 
 #[test]
 fn non_canonical_encodings_are_refused() {
-    let kind = FileKind::Proof;
+    let kind = FileKind::PROOF;
     // Maps that repeat a key or are out of order decode to a map with other bytes.
     for pairs in [[(1u16, 5u8), (1, 5)], [(2, 5), (1, 5)]] {
         let bytes = encode(kind, &pairs.to_vec()).unwrap();
@@ -333,7 +333,7 @@ fn non_canonical_encodings_are_refused() {
 
 #[test]
 fn every_field_element_of_a_message_is_checked() {
-    let kind = FileKind::Proof;
+    let kind = FileKind::PROOF;
     let edits: [fn(&mut Message); 8] = [
         |m| m.sumcheck.rounds[0][0].0 .0 = BAD,
         |m| m.sumcheck.rounds[2][1].1 .1 = BAD,
@@ -390,7 +390,7 @@ fn every_field_element_of_a_stark_proof_is_checked() {
 
 #[test]
 fn the_last_fri_layer_must_have_its_size() {
-    let kind = FileKind::Proof;
+    let kind = FileKind::PROOF;
     // The proof ends with the log size of the last layer, after four coefficients.
     let bytes = encode(kind, &stark()).unwrap();
     for log_size in [0, 1, 3, 63, 64, u32::MAX] {
@@ -481,7 +481,7 @@ proptest! {
     fn random_bytes_never_panic(payload in vec(any::<u8>(), 0..400), header in 0..3) {
         let mut bytes = match header {
             0 => vec![],
-            1 => encode(FileKind::Proof, &()).unwrap(),
+            1 => encode(FileKind::PROOF, &()).unwrap(),
             _ => encode(FileKind::Key, &()).unwrap(),
         };
         bytes.extend(payload);
@@ -490,7 +490,7 @@ proptest! {
 
     #[test]
     fn mutated_files_never_panic(mutations in vec(mutation(), 1..5), of_stark in any::<bool>(), keep_header in any::<bool>()) {
-        let kind = FileKind::Proof;
+        let kind = FileKind::PROOF;
         let original = if of_stark { encode(kind, &stark()) } else { encode(kind, &message()) }.unwrap();
         let mut bytes = if keep_header { original[HEADER..].to_vec() } else { original.clone() };
         mutations.iter().for_each(|m| m.apply(&mut bytes));
@@ -503,7 +503,7 @@ proptest! {
 
 #[test]
 fn bit_flips_never_panic() {
-    for original in [encode(FileKind::Proof, &message()), encode(FileKind::Proof, &stark())] {
+    for original in [encode(FileKind::PROOF, &message()), encode(FileKind::PROOF, &stark())] {
         let mut bytes = original.unwrap();
         for bit in 0..8 * bytes.len() {
             bytes[bit / 8] ^= 1 << (bit % 8);

@@ -16,7 +16,7 @@ const LEAST_COLUMNS: usize = 2;
 /// How hidden activations are committed to: columns that end in a blind unit, and behind them four columns of mask and tape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HiddenCode {
-    /// All columns, those of mask and tape included.
+    /// All columns, including the four of mask and tape.
     pub params: CommitmentParams,
     /// The columns of the activations, with their blind units.
     pub columns: OpenedColumns,
@@ -47,7 +47,7 @@ impl HiddenCode {
         })
     }
 
-    /// The longest code of hidden activations under a key, for so many that they may not fit: no statement has a longer one, or more columns.
+    /// An upper bound for the code of the key's longest statement where [`Self::of`] gives none: no statement has a longer code or more columns.
     pub fn longest(key: &ModelKey, shape: &Shape) -> CommitmentParams {
         let clear = CommitmentParams::of_activations(shape, &key.weights);
         let lengths = (clear.log_message..).map_while(|log_message| Slots::new(&clear, &key.weights, log_message));
@@ -67,7 +67,7 @@ impl HiddenCode {
         ]
     }
 
-    /// Puts what there is of every unit where the unit is in the columns, and `blind` in the place of the blind unit of each column.
+    /// Arranges one entry for each unit as the columns hold the units: slots without a unit get `empty`, and the blind slot of column `c` gets `blind(c)`.
     pub fn place<T: Clone>(&self, units: Vec<T>, empty: T, blind: impl Fn(usize) -> T) -> Vec<T> {
         let slots = self.columns.column_tiles();
         let mut units = units.into_iter();

@@ -3,10 +3,10 @@
 use stwo::core::fields::qm31::SecureField;
 
 use super::padded::Padded;
-use super::tape::{polar, Tape, TapeProducts, SCALARS};
+use super::tape::{Tape, TapeProducts};
 use super::HiddenProof;
 use crate::labels::{ANSWERS, EQUATIONS, TAPE, TAPE_VALUES, TAPE_WORK};
-use crate::listen::{evaluate, FoldedClaim, Form, Listener, Products, TapeClaim, TapeError};
+use crate::listen::{evaluate, FoldedClaim, Listener, Products, TapeClaim, TapeError};
 use crate::message::Unread;
 use crate::transcript::Transcript;
 
@@ -38,8 +38,11 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    /// Draws the challenge of the equations. Returns their weights of the entries of the tape, those of the value included, and what the value with all
-    /// equations comes to: `value + sum_k challenge^k equation_k = constant - <weights, tape>`.
+    /// Draws the challenge that batches the value of the claim and all equations. Returns `h` and `c` of docs/protocol.md, section 17.4: the weights of the entries
+    /// of the tape, and the sum of all that is shown.
+    ///
+    /// # Errors
+    /// If not every pad of the tape has been used.
     pub fn equations(&mut self, value: Padded) -> Result<(Vec<K>, K), TapeError> {
         if self.next != self.tape.entries {
             return Err(TapeError::Layout);
@@ -58,31 +61,36 @@ impl<'a> Hearing<'a> {
         Ok((weights, constant))
     }
 
-    /// The equations that are left of one with products, of which these are the answers (docs/protocol.md, section 17.4).
+    /// Adds the equations that an equation with products leaves, given the answers about it (docs/protocol.md, section 17.3).
     fn settle(&mut self, equation: &Products<Padded>, tape: &TapeProducts, answers: &[K], challenge: K) {
+        let minus = |entry: usize| Padded::under(K::default(), entry);
         let shown: Vec<K> = equation.operands.iter().map(|operand| operand.shown).collect();
-        let one = K::from(1);
-        let of_form = |(at, (weight, form)): (usize, &(K, Form))| {
-            let pads = tape.operands.iter().enumerate().map(|(place, pad)| {
-                let along =
-                    polar(form, place).map(|(other, factor)| shown.get(other).copied().unwrap_or_default() * factor);
-                Padded::from(K::default()) + Padded::under(K::default(), *pad) * (along.sum::<K>() * *weight)
-            });
-            let [of_pads, ..] = tape.scalars(at);
-            let form = pads.fold(Padded::from(evaluate(form, &shown) * *weight), |sum, own| sum + own);
-            form - Padded::under(K::default(), of_pads) * *weight
-        };
-        let sides = equation.forms.iter().enumerate().map(of_form);
-        let left = sides.fold(Padded::from(K::default()), |sum, own| sum + own) - equation.sum.clone();
-        self.equations.push(left);
-        for ((mask, pad), answer) in tape.masks().zip(&tape.operands).zip(answers) {
-            let [mask, pad] = [mask, *pad].map(|entry| Padded::under(K::default(), entry));
-            self.equations.push(Padded::from(*answer) + mask + pad * challenge);
+        let at = |place: usize| shown.get(place).copied().unwrap_or_default();
+        // An operand is `s - p`, what is shown minus its pad, so a product of two is `s s' - s p' - s' p + p p'`; the form of the pads is on the tape.
+        let mut left = Padded::from(K::default());
+        let mut along = vec![K::default(); shown.len()];
+        for (own, (weight, form)) in equation.forms.iter().enumerate() {
+            let [of_pads, ..] = tape.scalars(own);
+            left = left + (Padded::from(evaluate(form, &shown)) - minus(of_pads)) * *weight;
+            for (a, b, factor) in form {
+                for (place, other) in [(*a, *b), (*b, *a)] {
+                    if let Some(sum) = along.get_mut(place) {
+                        *sum += *weight * at(other) * *factor;
+                    }
+                }
+            }
         }
-        for (at, (_, form)) in equation.forms.iter().enumerate() {
-            let scalars: [usize; SCALARS] = tape.scalars(at);
-            let [of_pads, of_both, of_masks] = scalars.map(|entry| Padded::under(K::default(), entry));
-            let own = of_masks * one + of_both * challenge + of_pads * (challenge * challenge);
+        let linear = tape.operands.iter().zip(along);
+        left = linear.fold(left, |sum, (pad, weight)| sum + minus(*pad) * weight);
+        self.equations.push(left - equation.sum.clone());
+        // An answer is `mask + challenge pad`, and the form of the answers follows from the scalars.
+        for ((mask, pad), answer) in tape.masks().zip(&tape.operands).zip(answers) {
+            let own = minus(mask) + minus(*pad) * challenge;
+            self.equations.push(Padded::from(*answer) + own);
+        }
+        for (own, (_, form)) in equation.forms.iter().enumerate() {
+            let [of_pads, of_both, of_masks] = tape.scalars(own).map(minus);
+            let own = of_masks + of_both * challenge + of_pads * (challenge * challenge);
             self.equations.push(Padded::from(evaluate(form, answers)) + own);
         }
     }

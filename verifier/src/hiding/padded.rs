@@ -12,7 +12,7 @@ type K = SecureField;
 /// A value that the verifier does not know: `shown - <form, tape>`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Padded {
-    /// What the verifier has of it.
+    /// The element that the verifier has: the value with its pads.
     pub shown: K,
     /// The weights of entries of the tape that are not zero, by ascending entry.
     pub form: Vec<(usize, K)>,
@@ -33,7 +33,7 @@ impl Padded {
         }
     }
 
-    /// Both forms together, those of the second one times a factor.
+    /// The sum of both forms, with a sign for the second one.
     fn merge(self, other: Self, sign: impl Fn(K) -> K) -> Vec<(usize, K)> {
         if other.form.is_empty() {
             return self.form;
@@ -101,7 +101,7 @@ mod tests {
     use crate::sumcheck::tests::secure;
     use proptest::prelude::*;
 
-    /// What is behind the pads.
+    /// The value behind the pads.
     fn open(value: &Padded, tape: &[K]) -> K {
         let pads = value.form.iter().map(|(entry, weight)| *weight * tape[*entry]);
         value.shown - pads.sum::<K>()
@@ -116,7 +116,7 @@ mod tests {
     }
 
     proptest! {
-        /// Sums, differences and multiples are those of what is behind the pads, and their forms stay in order.
+        /// Adding, subtracting and scaling padded values does the same to the values behind the pads, and forms stay in order.
         #[test]
         fn values_under_pads_are_a_space(a in padded(), b in padded(), by in secure(), tape in prop::collection::vec(secure(), 8)) {
             let (v, w) = (open(&a, &tape), open(&b, &tape));

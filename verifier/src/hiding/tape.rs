@@ -1,6 +1,5 @@
 //! Which entry of the tape is the pad of which message: a function of the shape and of the commitments alone (docs/protocol.md, section 17.3).
 
-use stwo::core::fields::m31::BaseField;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::trees::{groups, Forest};
 
@@ -10,7 +9,7 @@ use crate::opening::OpenedColumns;
 use crate::public::{linear_variables, products_form};
 
 /// Scalars that the tape has for a quadratic form: of the pads, of pads and masks, of the masks.
-pub(super) const SCALARS: usize = 3;
+const SCALARS: usize = 3;
 
 /// The entries of an equation with products.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,13 +103,4 @@ impl Tape {
             entries: cross.end,
         }
     }
-}
-
-/// The polar form of a quadratic form at a unit: what multiplies operand `place` of the other argument.
-pub(super) fn polar(form: &Form, place: usize) -> impl Iterator<Item = (usize, BaseField)> + '_ {
-    form.iter().flat_map(move |(a, b, factor)| {
-        let first = (*a == place).then_some((*b, *factor));
-        let second = (*b == place).then_some((*a, *factor));
-        first.into_iter().chain(second)
-    })
 }

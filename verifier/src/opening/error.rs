@@ -64,6 +64,8 @@ pub enum OpeningError {
     Policy { queries: usize, grind_bits: u32 },
     #[error("an opening of no claims")]
     NoClaims,
+    #[error("{claims} claims on activations, but an opening with a mask has exactly one: the mask is committed to with them")]
+    Mask { claims: usize },
     #[error("codes of different rates are opened together: 2^-{first} and 2^-{other}")]
     Rates { first: u32, other: u32 },
     #[error("{what}: {got} entries, expected {expected}")]

@@ -174,7 +174,7 @@ impl Slots {
         1 << self.column.log_message.saturating_sub(1)
     }
 
-    /// The commitment with so many columns, those of mask and tape behind them, and these columns.
+    /// The commitment of so many columns with the columns of mask and tape behind them, and the columns without these.
     pub fn commitment(&self, columns: usize) -> (CommitmentParams, OpenedColumns) {
         let of = |columns: usize| CommitmentParams {
             tiles: columns.saturating_mul(self.column.tiles),

@@ -28,13 +28,13 @@ type Expected = (usize, SecureField);
 /// The rows of a commitment, and what they add to the first oracle.
 pub(super) struct Rows<'a> {
     pub commitment: &'a Commitment,
-    /// What the combination of the columns is multiplied with.
+    /// The factor of the combination of the columns.
     pub scale: SecureField,
     /// The weight of each column in it.
     pub weights: &'a [SecureField],
     /// The challenge of the first fold.
     pub fold: SecureField,
-    /// What mask and tape are multiplied with, if they are committed to behind these columns.
+    /// The factors of mask and tape, if they are committed to behind these columns.
     pub mask: Option<(SecureField, SecureField)>,
 }
 
@@ -65,7 +65,7 @@ impl Rows<'_> {
         Ok(())
     }
 
-    /// What a leaf adds.
+    /// The share of a leaf in the first oracle.
     fn folded(&self, leaf: &[BaseField], y: BaseField) -> SecureField {
         let (a, b) = combine_columns(leaf, self.weights);
         let own = self.scale * circle::fold_pair(a, b, y, self.fold);

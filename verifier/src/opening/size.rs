@@ -1,4 +1,4 @@
-//! How long the proof of an opening can be.
+//! Bounds on the length of the proof of an opening.
 
 use super::lift;
 use super::params::{CommitmentParams, Layout, FIBRE, FINAL_LOG, FOLD_LOG, MASK_COLUMNS, TILE_AREA_LOG};
@@ -16,7 +16,8 @@ pub fn most_bytes(weights: &CommitmentParams, cells: u128, boundary: Option<usiz
     most_bytes_of(weights, &others, 0)
 }
 
-/// The same of a model's weights and of hidden activations, of whose commitment these are the parameters for the longest statement.
+/// The most bytes of an opening of a model's weights and of hidden activations, given the parameters of the activations' commitment for the
+/// longest statement.
 pub fn most_hidden_bytes(weights: &CommitmentParams, activations: &CommitmentParams) -> u128 {
     most_bytes_of(weights, &[*activations], 1)
 }
@@ -26,11 +27,11 @@ fn most_bytes_of(weights: &CommitmentParams, others: &[CommitmentParams], masks:
     let queries = OpeningPolicy::at_rate(weights.log_blowup).queries;
     let own = others.iter().map(|most| {
         // The longest message of fewer tiles is no longer; it has more columns only if the longest code is too short for them.
-        let columns = most.columns().max(ACTIVATION_COLUMNS + masks * MASK_COLUMNS);
-        let log_bands = log_ceil(columns as u128) + most.log_column_tiles();
-        code(queries, most, columns, log_bands)
+        let mask = masks * MASK_COLUMNS;
+        let columns = most.columns().saturating_sub(mask).max(ACTIVATION_COLUMNS);
+        code(queries, most, columns, mask)
     });
-    let codes = code(queries, weights, weights.columns(), weights.log_tiles()) + own.sum::<u128>();
+    let codes = code(queries, weights, weights.columns(), 0) + own.sum::<u128>();
 
     let long = lift::longest(others.iter().chain([weights])).unwrap_or(*weights);
     // One value of a leaf is known at least.
@@ -46,10 +47,12 @@ fn most_bytes_of(weights: &CommitmentParams, others: &[CommitmentParams], masks:
     LIST + codes + cross_values + folds + LIST + (SECURE << FINAL_LOG) + nonces
 }
 
-/// The most bytes of what an opening has of one commitment alone, if it has so many columns and rounds of bands.
-fn code(queries: usize, params: &CommitmentParams, columns: usize, log_bands: u32) -> u128 {
-    let values = BASE * (queries * columns * FIBRE) as u128;
+/// The most bytes that an opening has of one commitment alone: of so many columns that the claim is about, in bands of one tile, and of so many
+/// columns of mask and tape behind them.
+fn code(queries: usize, params: &CommitmentParams, columns: usize, mask: usize) -> u128 {
+    let values = BASE * (queries * (columns + mask) * FIBRE) as u128;
     let rows = LIST + values + path(queries, params.log_leaves());
-    let nonces = LIST + NONCE * u128::from(log_ceil(columns as u128));
-    rounds(log_bands.into()) + nonces + SECURE + rows
+    let log_columns = log_ceil(columns as u128);
+    let nonces = LIST + NONCE * u128::from(log_columns);
+    rounds((log_columns + params.log_column_tiles()).into()) + nonces + SECURE + rows
 }

@@ -2,6 +2,7 @@ use std::ops::Range;
 
 use super::parts::{said_columns, Combined, Layout, OpeningPolicy};
 use super::*;
+use crate::hiding::{Hearing, HiddenProof, Padded, Tape};
 use crate::message::Unread;
 use crate::policy::{
     parameter_words, CHALLENGE_GRIND_BITS, LOOKUP_GRIND_BITS, OPENING_GRIND_BITS, QUERY_BITS, STARK_FOLD_STEP,
@@ -207,6 +208,40 @@ fn a_list_without_claims_is_refused() {
     assert_eq!(transcript.challenge("next"), Transcript::new("lists").challenge("next"));
     let bits: Vec<f64> = terms(&[], 0).iter().map(|term| term.bits).collect();
     assert_eq!(bits, [0.0]);
+}
+
+/// A mask is in the one commitment to activations: without it nothing would say what the tape is, and with two it would be said twice.
+#[test]
+fn a_mask_has_one_commitment() {
+    let tape = Tape {
+        unused: 0,
+        products: Vec::new(),
+        messages: 0,
+        cross: 0,
+        entries: 0,
+    };
+    let (hidden, proof) = (HiddenProof::default(), OpeningProof::default());
+    let (point, gamma) = ([SecureField::one(); 12], [SecureField::one()]);
+    let claim = |name| {
+        let (params, root) = (params(1, 12, 2), [0; 32]);
+        Claim {
+            commitment: Commitment { name, params, root },
+            columns: params.all(),
+            point: &point,
+            gamma: &gamma,
+            value: Padded::from(SecureField::one()),
+        }
+    };
+    let refusal = |names: &[CommitmentName]| {
+        let claims: Vec<_> = names.iter().map(|name| claim(*name)).collect();
+        let mut hearing = Hearing::new(Transcript::new("masks"), &tape, Unread::of(&hidden));
+        verify(&claims, Unread::of(&proof), &mut hearing).expect_err("an empty proof")
+    };
+    let (weights, activations) = (CommitmentName::Weights, CommitmentName::Activations);
+    assert_eq!(refusal(&[weights]), OpeningError::Mask { claims: 0 });
+    let twice = [weights, activations, activations];
+    assert_eq!(refusal(&twice), OpeningError::Mask { claims: 2 });
+    assert!(matches!(refusal(&[weights, activations]), OpeningError::Length { .. }));
 }
 
 /// Every column has its own power of one challenge, every claim on their sum its own power of another one, which is drawn after it.

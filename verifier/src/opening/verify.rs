@@ -158,6 +158,7 @@ fn begin<L: Listener>(
     for claim in claims {
         check_claim(claim)?;
     }
+    check_mask(claims, listener)?;
     let known: Vec<SecureField> = claims.iter().map(|claim| listener.known(&claim.value)).collect();
     absorb_claims(listener.transcript(), policy, claims.iter().zip(known));
     let proof = unread(proof);
@@ -185,6 +186,14 @@ fn is_masked<V>(claim: &Claim<'_, V>) -> bool {
 /// The claim whose commitment has the mask, if the listener has one.
 fn masked<'c, 'a, L: Listener>(claims: &'c [Claim<'a, L::Value>], listener: &L) -> Option<&'c Claim<'a, L::Value>> {
     claims.iter().find(|claim| listener.masks() > 0 && is_masked(claim))
+}
+
+/// Checks that there is one commitment that a mask can be in: with none, the tape would be in no row; with two, it would be in both.
+fn check_mask<L: Listener>(claims: &[Claim<'_, L::Value>], listener: &L) -> Result<(), OpeningError> {
+    match claims.iter().filter(|claim| is_masked(claim)).count() {
+        claims if listener.masks() > 0 && claims != 1 => Err(OpeningError::Mask { claims }),
+        _ => Ok(()),
+    }
 }
 
 /// Checks that all codes are ones that can be opened together, and returns that of the sum.

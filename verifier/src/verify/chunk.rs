@@ -38,8 +38,8 @@ pub const PROTOCOL: &str = "tessera/12";
 /// Bits of what a proof hides, the first of the words about it.
 const HIDES_ACTIVATIONS: u32 = 1;
 
-/// What is absorbed about hiding: what is hidden, then the numbers of values of a blind unit, of slots of the activations, and of entries of the tape that are
-/// unused and in all, then reserved words. All are zero if a proof hides nothing.
+/// The words of `hiding`: flags, the number of values of a blind unit, the number of slots of the activations, the numbers of unused and of all entries of
+/// the tape, and three reserved words. All are zero if a proof hides nothing.
 fn hiding_words(code: Option<&HiddenCode>) -> [u32; 8] {
     let Some(code) = code else { return [0; 8] };
     let [blind, slots, unused, entries] = code.words();
@@ -125,7 +125,25 @@ pub struct ChunkStatement<'a> {
     pub context: Option<Context>,
 }
 
-impl ChunkStatement<'_> {
+impl<'a> ChunkStatement<'a> {
+    /// The statement of a proof in one piece: its chunk is the whole model, so nothing enters or leaves it but prompt and output.
+    pub fn whole(
+        key: &'a ModelKey,
+        model: &'a ModelId,
+        statement: &'a Statement,
+        chunk: &'a Chunk,
+        context: Option<Context>,
+    ) -> Self {
+        Self {
+            key,
+            model,
+            statement,
+            chunk,
+            ends: Ends::default(),
+            context,
+        }
+    }
+
     /// A boundary wherever the chunk does not begin or end the model, of the right kind and length.
     fn check_ends(&self) -> Result<(), BoundaryError> {
         let rows = self.statement.rows();

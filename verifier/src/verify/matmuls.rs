@@ -13,7 +13,7 @@ use crate::listen::{Listener, Products, Received};
 use crate::message::Unread;
 use crate::proof::MatmulProof;
 use crate::public::{families_of, products_form};
-use crate::sumcheck::{self, instance_scale};
+use crate::sumcheck;
 use crate::transcript::Transcript;
 
 /// All matmuls, reduced to their operands at a point.
@@ -65,15 +65,6 @@ pub(super) fn verify_matmuls<L: Listener>(
         boundaries,
         embedding,
     })
-}
-
-/// What the batch of the matmuls is at its end: products of what is received.
-pub fn sum_of_products(shape: &Shape, operands: &Operands) -> SecureField {
-    let variables = shape.product_variables() as usize;
-    let value = |product: Product, [a, b]: [SecureField; 2]| {
-        instance_scale(variables, product.variables(shape) as usize) * a * b
-    };
-    operands.iter().map(|(product, own)| value(*product, *own)).sum()
 }
 
 /// Random weights of the weighted products in the claim on the weights.

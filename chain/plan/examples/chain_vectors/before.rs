@@ -1,6 +1,6 @@
 //! All that is said before the opening.
 
-use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::claims::Operands;
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Statement;
@@ -10,6 +10,7 @@ use tessera_verifier::context::Context;
 use tessera_verifier::gkr::{self, GroupProof, LayerProof};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, CLAIMS_WORK, LOOKUP_WORK, MATMULS, OPERANDS, POINTS, POINTS_WORK};
+use tessera_verifier::listen::evaluate;
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -17,7 +18,7 @@ use tessera_verifier::sumcheck::{self, SumcheckProof};
 use tessera_verifier::tables::draw_relations;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::{
-    linear_variables, open_transcript, sum_of_products, weight_claim, weight_families, ChunkStatement,
+    linear_variables, open_transcript, products_form, weight_claim, weight_families, ChunkStatement,
 };
 
 use super::calldata::{Calldata, Reader};
@@ -119,14 +120,7 @@ impl Before<'_> {
         };
         let clips = data.words(5 * clips)?;
         let (model, whole) = (&self.proof.model, Chunk::whole(self.key.config.layers));
-        let claim = ChunkStatement {
-            key: self.key,
-            model,
-            statement: &statement,
-            chunk: &whole,
-            ends: Ends::default(),
-            context,
-        };
+        let claim = ChunkStatement::whole(self.key, model, &statement, &whole, context);
         let mut t = open_transcript(&claim, self.params, None);
         t.send(ACTIVATIONS, &data.digest()?);
         t.words("clipped values", &clips);
@@ -192,7 +186,8 @@ impl Before<'_> {
         let values: Vec<[K; 2]> = values.as_chunks().0.to_vec();
         let operands = Operands::of(self.shape, &values);
         let end = sumcheck::verify(MATMULS, claim, variables, Unread::of(&proof), None, t).ok()?;
-        if sum_of_products(self.shape, &operands) != end.value {
+        let product = evaluate(&products_form(self.shape), values.as_flattened());
+        if product != end.value {
             return None;
         }
         t.send(OPERANDS, values.as_slice());

@@ -1,6 +1,6 @@
 //! Plans: programs for the machine, and what a whole proof is sent with.
 
-use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::chunk::Chunk;
 use tessera_plan::calculate::in_order;
 use tessera_plan::{band_ends, expected, run, Budget, Plan, Segment, Words};
 use tessera_verifier::key::ModelKey;
@@ -189,7 +189,7 @@ fn instruction(random: &mut Random, next: &mut usize) -> Vec<u8> {
 /// The instruction that ends a segment.
 const LEAVE: u8 = 14;
 
-/// What the extension of a function takes: without rows, of rows without planes, and of rows with one and with three planes.
+/// Calls of the extension of a function: without rows, of rows without planes, and of rows with one and with three planes.
 pub fn functions(random: &mut Random) {
     let given = random.elements(16);
     for (rows, planes) in [(0, 0), (256, 0), (256, 1), (128, 3), (1, 20), (1, 21)] {
@@ -267,14 +267,8 @@ pub fn plans(key: &ModelKey, proof: &Proof, random: &mut Random) -> Result<[Plan
     let [own] = proof.chunks.as_slice() else {
         return Err("a proof in one piece is needed".into());
     };
-    let claim = ChunkStatement {
-        key,
-        model: &proof.model,
-        statement: &proof.statement,
-        chunk: &Chunk::whole(key.config.layers),
-        ends: Ends::default(),
-        context: proof.context,
-    };
+    let chunk = Chunk::whole(key.config.layers);
+    let claim = ChunkStatement::whole(key, &proof.model, &proof.statement, &chunk, proof.context);
     let said = verify_conversation(&claim, own)?;
     let claims = said.claims(key, claim.chunk);
     let ends = band_ends(&claims, &own.opening, &mut said.transcript.clone());

@@ -37,7 +37,7 @@ use super::{case, lookups, refused, sumchecks, Random, K};
 
 type Failure = Box<dyn std::error::Error>;
 
-/// What the trees end in: the claims on all leaves, the denominators of the trees of lookups, and the numerator of the tree of the tables.
+/// The ends of the trees: the claims on all leaves, the denominators of the trees of lookups, and the numerator of the tree of the tables.
 type Leaves = (Vec<LinearClaim>, Vec<K>, Option<K>);
 
 /// The parts of a proof that are verified as such, from its beginning.
@@ -168,14 +168,7 @@ fn beginning(
     whole: &Chunk,
     activations: &CommitmentParams,
 ) -> Result<Transcript, Failure> {
-    let claim = ChunkStatement {
-        key,
-        model: &proof.model,
-        statement: &proof.statement,
-        chunk: whole,
-        ends: Ends::default(),
-        context: proof.context,
-    };
+    let claim = ChunkStatement::whole(key, &proof.model, &proof.statement, whole, proof.context);
     let mut t = open_transcript(&claim, activations, None);
     t.send(ACTIVATIONS, &own.activations);
     absorb_statistics(&own.statistics, &mut t);

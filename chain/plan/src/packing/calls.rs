@@ -1,6 +1,6 @@
 //! From a proof to what contracts are sent.
 
-use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::chunk::Chunk;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -77,14 +77,8 @@ impl Packed {
         }
         let (statement, outputs) = (&proof.statement, proof.statement.output.len());
         let plan = Plan::new(key, statement.rows(), outputs)?;
-        let claim = ChunkStatement {
-            key,
-            model: &proof.model,
-            statement,
-            chunk: &Chunk::whole(key.config.layers),
-            ends: Ends::default(),
-            context: proof.context,
-        };
+        let whole = Chunk::whole(key.config.layers);
+        let claim = ChunkStatement::whole(key, &proof.model, statement, &whole, proof.context);
         let conversation = verify_conversation(&claim, own)?;
         let ids = |ids: &[u32]| keccak(&ids.iter().flat_map(|id| id.to_be_bytes()).collect::<Vec<u8>>());
         Ok(Self {

@@ -49,7 +49,7 @@ impl Message {
         message
     }
 
-    /// The same with further weights, of the entries whose last `lifted` coordinates are zeros.
+    /// Adds further weights, of the entries whose last `lifted` coordinates are zeros.
     #[must_use]
     pub fn with_weights(self, weights: Vec<SecureField>, lifted: u32) -> Self {
         Self {
@@ -84,7 +84,7 @@ impl Message {
         rounds.fold(self.further_round(), sum)
     }
 
-    /// What the further weights add to a round.
+    /// The share of the further weights in a round.
     fn further_round(&self) -> Round {
         let (weights, lifted) = &self.further;
         let zero = SecureField::zero();

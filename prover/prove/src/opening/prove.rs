@@ -114,12 +114,12 @@ impl<'a> ProverClaim<'a> {
 /// Weights of the entries of a tape, and the constant that they come to: what the verifier has when it has heard everything up to the folding.
 pub type Equations = (Vec<SecureField>, SecureField);
 
-/// What the opening of a proof that hides activations takes.
+/// The secrets of a proof that hides activations, and the messages that its opening adds.
 pub struct Veil<'a> {
     pub secrets: &'a Secrets,
-    /// What the verifier has of the equations, from the parts of the opening so far and of what is said beside it.
+    /// Asks the verifier for the equations, given the opening so far and the messages in [`Self::said`].
     pub equations: &'a mut dyn FnMut(&OpeningProof, &HiddenProof) -> Result<Equations, OpeningProverError>,
-    /// What is said beside the opening.
+    /// The messages beside the opening, as far as they are sent.
     pub said: HiddenProof,
 }
 
@@ -203,7 +203,7 @@ pub(super) fn begin(
     Ok((Folding::new(policy, &long, message, twiddles), proof))
 }
 
-/// Adds the tape to the sum of all columns, and the weights of the equations to those of the sum.
+/// Adds the tape to the sum of all columns, and the weights of the equations to the weights of the sum.
 fn add_tape(
     sum: Table<SecureField>,
     points: Vec<(SecureField, Vec<SecureField>)>,

@@ -102,7 +102,7 @@ fn random_bytes_are_refused_at_once() {
     ));
     let proof = &own.encoded[0];
     for keep in [
-        header(FileKind::Proof).len(),
+        header(FileKind::PROOF).len(),
         60,
         5000,
         proof.len() / 2,

@@ -10,7 +10,6 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::air::base;
 use tessera_circuits::air::lookups::Relation;
-use tessera_circuits::chunk::Ends;
 use tessera_circuits::ops::softmax;
 use tessera_circuits::shape::{LeafLimits, Part, Shape};
 use tessera_circuits::trees::{Forest, LookupTree};
@@ -60,14 +59,7 @@ pub fn firsts(scene: &Scene, limits: LeafLimits) -> Vec<usize> {
 /// What is proved of all layers of a scene.
 fn with_claim<T>(scene: &Scene, own: impl FnOnce(&ChunkStatement<'_>, &ProverModel<'_>) -> T) -> T {
     let prover = scene.model.prover();
-    let claim = ChunkStatement {
-        key: &scene.model.key,
-        model: &prover.id,
-        statement: &scene.statement,
-        chunk: &scene.chunk,
-        ends: Ends::default(),
-        context: None,
-    };
+    let claim = ChunkStatement::whole(&scene.model.key, &prover.id, &scene.statement, &scene.chunk, None);
     own(&claim, &prover)
 }
 

@@ -241,14 +241,7 @@ impl Scene {
     /// Forges a proof of all layers.
     pub fn forge(&self, hooks: &Hooks<'_>) -> Proof {
         let prover = self.model.prover();
-        let claim = ChunkStatement {
-            key: &self.model.key,
-            model: &prover.id,
-            statement: &self.statement,
-            chunk: &self.chunk,
-            ends: Ends::default(),
-            context: None,
-        };
+        let claim = ChunkStatement::whole(&self.model.key, &prover.id, &self.statement, &self.chunk, None);
         Proof {
             model: prover.id,
             statement: self.statement.clone(),

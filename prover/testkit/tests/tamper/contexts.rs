@@ -62,8 +62,8 @@ fn files_say_whether_they_have_a_context() {
     let version =
         |bytes: &[u8], kind: FileKind| [&kind.magic(), &kind.version().to_le_bytes()[..], &bytes[PLACE..]].concat();
     for other in [
-        version(&bytes, FileKind::Proof),
-        version(&without, FileKind::ProofInContext),
+        version(&bytes, FileKind::PROOF),
+        version(&without, FileKind::proof(true, false)),
     ] {
         assert!(Proof::from_bytes(&other).is_err());
     }
@@ -73,9 +73,9 @@ fn files_say_whether_they_have_a_context() {
     for length in [8, PLACE, PLACE + 16, PLACE + 32] {
         let result = Proof::from_bytes(&bytes[..length]).map(drop);
         let kind = if length < PLACE {
-            FileKind::Proof
+            FileKind::PROOF
         } else {
-            FileKind::ProofInContext
+            FileKind::proof(true, false)
         };
         assert_eq!(result, Err(CodecError::Truncated { kind }));
     }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
-use tessera_testkit::{golden_statements, SplitMix, GOLDEN_PROOFS};
+use tessera_testkit::{golden_statements, hidden_changes, SplitMix, GOLDEN_PROOFS};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::verify::verify_bytes;
@@ -48,9 +48,14 @@ fn made() -> Vec<(ModelKey, Proof)> {
 }
 
 /// Every place once for all those that differ in their indices, every operation. A proof in one piece has places without
-/// anything in them, and is left as it is.
+/// anything in them, and is left as it is, unless it hides activations.
 fn tampered(key: &ModelKey, proof: &Proof) -> Vec<(String, Vec<u8>)> {
     let mut all = vec![("as it is".to_owned(), encode(proof))];
+    if proof.hidden.is_some() {
+        let changes = hidden_changes(proof).into_iter();
+        all.extend(changes.map(|(name, other)| (name.to_owned(), encode(&with_work(key, name, other)))));
+        return all;
+    }
     if proof.boundaries.is_empty() {
         return all;
     }

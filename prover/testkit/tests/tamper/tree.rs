@@ -4,11 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 
 use bincode::config::standard;
+use bincode::error::EncodeError;
+use bincode::serde::encode_to_vec;
 use serde::Deserialize;
 use serde_json::Value;
 use stwo::core::fields::m31::P;
 use tessera_testkit::SplitMix;
-use tessera_verifier::codec::FileKind;
 use tessera_verifier::proof::Proof;
 
 /// What is done to a node.
@@ -55,10 +56,18 @@ fn parse(root: &Value) -> Option<Proof> {
 
 /// The encoding of a proof without the checks of [`Proof::to_bytes`], which refuses what verifiers must.
 pub fn encode(proof: &Proof) -> Vec<u8> {
-    let mut bytes = Vec::from(FileKind::Proof.magic());
-    bytes.extend(FileKind::Proof.version().to_le_bytes());
+    let kind = proof.file_kind();
+    let mut bytes = Vec::from(kind.magic());
+    bytes.extend(kind.version().to_le_bytes());
     let config = standard().with_fixed_int_encoding();
-    bytes.extend(bincode::serde::encode_to_vec(proof, config).expect("a proof is encoded"));
+    let mut write = |part: Result<Vec<u8>, EncodeError>| bytes.extend(part.expect("a proof is encoded"));
+    if let Some(context) = &proof.context {
+        write(encode_to_vec(context, config));
+    }
+    if let Some(hidden) = &proof.hidden {
+        write(encode_to_vec(hidden, config));
+    }
+    write(encode_to_vec(proof, config));
     bytes
 }
 

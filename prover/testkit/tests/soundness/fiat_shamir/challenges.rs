@@ -77,14 +77,7 @@ impl Challenges {
         let whole = Chunk::whole(key.config.layers);
         let shape = key.shape(&whole, proof.statement.lengths());
         let params = CommitmentParams::of_activations(&shape, &key.weights);
-        let claim = ChunkStatement {
-            key,
-            model: &proof.model,
-            statement: &proof.statement,
-            chunk: &whole,
-            ends: Ends::default(),
-            context: None,
-        };
+        let claim = ChunkStatement::whole(key, &proof.model, &proof.statement, &whole, None);
         let mut t = open_transcript(&claim, &params, None);
         t.send(ACTIVATIONS, &own.activations);
         absorb_statistics(&own.statistics, &mut t);

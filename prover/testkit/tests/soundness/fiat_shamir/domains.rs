@@ -1,7 +1,7 @@
 //! Transcripts of another domain.
 
 use stwo::core::channel::Channel;
-use tessera_circuits::chunk::{Chunk, Ends};
+use tessera_circuits::chunk::Chunk;
 use tessera_circuits::statement::Statement;
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::CommitmentParams;
@@ -111,14 +111,7 @@ fn challenges_depend_on_every_word_of_the_public_input() {
     let (model, whole) = (key.id().expect("an id"), Chunk::whole(key.config.layers));
     let activations = CommitmentParams::of_activations(&key.shape(&whole, statement.lengths()), &key.weights);
     let first = |mut transcript: Transcript| transcript.channel().draw_secure_felt();
-    let claim = ChunkStatement {
-        key,
-        model: &model,
-        statement,
-        chunk: &whole,
-        ends: Ends::default(),
-        context: None,
-    };
+    let claim = ChunkStatement::whole(key, &model, statement, &whole, None);
     let verifier = open_transcript(&claim, &activations, None);
     let own = || Domain::own(&scene, &model, &activations, statement);
     let mut drawn = vec![first(verifier)];
