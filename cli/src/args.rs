@@ -247,8 +247,8 @@ pub struct ProveArgs {
     /// plan (see chain plan). The model has to be set up with --hash keccak
     #[arg(long, conflicts_with_all = ["batch", "work", "hide"])]
     pub for_chain: bool,
-    /// Hide the activations: whoever reads the proof learns nothing of them but what prompt and answer say (docs/privacy.md). The model has to be set
-    /// up with --tables gkr, the proof is made in one piece, and no value may be clipped
+    /// Hide the activations: readers of the proof learn nothing of them but what prompt and answer say (docs/privacy.md). The proof is made in one
+    /// piece, and no value may be clipped
     #[arg(long, conflicts_with_all = ["batch", "work"])]
     pub hide: bool,
     /// Proof file to write; - is standard output, and the report goes to standard error

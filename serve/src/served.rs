@@ -202,7 +202,7 @@ impl Served {
         let of = key.config.layers;
         let whole = || {
             let chunk = Chunk::whole(of);
-            let task = Task::Prove { lengths, chunk };
+            let task = Task::prove(lengths, chunk);
             let plan = self.subject.plan(task, self.proof_memory).ok()?;
             Some((vec![of], plan))
         };

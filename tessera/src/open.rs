@@ -69,7 +69,10 @@ impl Model {
         let plan = subject.plan(task, allowance.budget).map_err(|error| {
             let OutOfBudget(text) = allowance.refusal(error);
             let chunks = match task {
-                Task::Prove { lengths, .. } => in_chunks(&key, &subject, lengths, allowance.budget),
+                // Proofs in chunks hide nothing.
+                Task::Prove {
+                    lengths, hides: false, ..
+                } => in_chunks(&key, &subject, lengths, allowance.budget),
                 _ => String::new(),
             };
             Error::from(OutOfBudget(text + &chunks))

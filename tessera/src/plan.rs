@@ -70,6 +70,8 @@ pub enum Task {
         lengths: Lengths,
         /// The chunk to prove; all layers for a proof in one piece.
         chunk: Chunk,
+        /// Whether the proof hides its activations, so that its tables are a tree.
+        hides: bool,
     },
     /// Generates a text.
     Generate {
@@ -90,6 +92,14 @@ pub enum Task {
         /// Tokens of the longest window.
         window: usize,
     },
+}
+
+impl Task {
+    /// The proof of a chunk of a statement that hides nothing.
+    pub const fn prove(lengths: Lengths, chunk: Chunk) -> Self {
+        let hides = false;
+        Self::Prove { lengths, chunk, hides }
+    }
 }
 
 /// How a task is done, and how much memory it needs.
@@ -236,12 +246,15 @@ impl Subject {
             limbs: self.limbs,
             commitment: self.commitment,
             suite: self.suite,
-            tables: self.tables,
+            tables: match task {
+                Task::Prove { hides: true, .. } => TableArgument::Gkr,
+                _ => self.tables,
+            },
             codeword_file: self.codeword_file,
             tokenizer: self.tokenizer as u64,
         };
         let phases = match task {
-            Task::Prove { lengths, chunk } => estimate::prove(&model, &chunk, lengths, &choices, claims),
+            Task::Prove { lengths, chunk, .. } => estimate::prove(&model, &chunk, lengths, &choices, claims),
             Task::Generate { rows, logits } => vec![
                 model.read_tokenizer(),
                 model.generate(rows as u64, logits, choices.residency),
@@ -285,13 +298,13 @@ impl Subject {
         let kinds = self.kinds(chunks);
         let largest = |choices| {
             let plans = kinds.iter().map(|chunk| {
-                let task = Task::Prove { lengths, chunk: *chunk };
+                let task = Task::prove(lengths, *chunk);
                 self.with_choices(task, choices)
             });
             plans.max_by_key(Plan::budget_bytes)
         };
         // Ways depend on the chunk that needs most.
-        let tasks = kinds.iter().map(|chunk| Task::Prove { lengths, chunk: *chunk });
+        let tasks = kinds.iter().map(|chunk| Task::prove(lengths, *chunk));
         let most = tasks.max_by_key(|task| self.with_choices(*task, Choices::default()).budget_bytes());
         let ways = most.map(|task| self.ways(task)).unwrap_or_default();
         let fastest = ways.first().copied().unwrap_or_default();

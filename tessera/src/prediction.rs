@@ -140,14 +140,14 @@ impl Prediction {
         let plans = |choices: Choices| {
             let plan = |chunk: &Chunk| {
                 let (lengths, chunk) = (rows.into(), *chunk);
-                subject.with_choices(Task::Prove { lengths, chunk }, choices)
+                subject.with_choices(Task::prove(lengths, chunk), choices)
             };
             let plans = kinds.iter().map(plan);
             plans.max_by_key(Plan::predicted_bytes).unwrap_or_default()
         };
         let smallest = kinds.iter().map(|chunk| {
             let (lengths, chunk) = (rows.into(), *chunk);
-            exact.smallest(Task::Prove { lengths, chunk }).budget_bytes()
+            exact.smallest(Task::prove(lengths, chunk)).budget_bytes()
         });
         Self {
             tokens,

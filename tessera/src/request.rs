@@ -32,7 +32,7 @@ pub struct Options {
     pub answer: Option<ExpectedAnswer>,
     /// Whether proofs are for contracts: nothing is proved that contracts do not verify. It takes a model of `setup --hash keccak`.
     pub for_chain: bool,
-    /// Whether proofs hide activations, so that nobody learns more from them than the statement says. It takes a model of `setup --tables gkr`.
+    /// Whether proofs hide activations, so that nobody learns more of them than the statement says.
     pub hide_activations: bool,
 }
 
@@ -211,6 +211,7 @@ impl ProofRequest {
         Task::Prove {
             lengths: self.lengths,
             chunk: Chunk::whole(key.config.layers),
+            hides: self.hide_activations,
         }
     }
 

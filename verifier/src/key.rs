@@ -259,6 +259,15 @@ impl ModelKey {
         self.header.table_argument().unwrap_or_default()
     }
 
+    /// How a proof under this key proves the lookup tables. A STARK shows how often each entry is used, so a proof that hides its activations has
+    /// a tree of the tables whatever the key says: the verifier evaluates the tables itself (docs/protocol.md, section 17).
+    pub fn tables_of_proof(&self, hides: bool) -> TableArgument {
+        match hides {
+            true => TableArgument::Gkr,
+            false => self.table_argument(),
+        }
+    }
+
     /// The commitment to the weights.
     pub const fn commitment(&self) -> Commitment {
         Commitment {
@@ -302,10 +311,16 @@ impl ModelKey {
         ends.map(|(name, _)| (name, params.all())).collect()
     }
 
-    /// The row spaces of a chunk of a statement of these lengths.
+    /// The row spaces of a chunk of a statement of these lengths, in a proof that hides nothing.
     pub fn shape(&self, chunk: &Chunk, lengths: impl Into<Lengths>) -> Shape {
         let limbs = self.params.limb_set(&self.config);
         Shape::with_limbs(&self.config, limbs, chunk, lengths).with_tables(self.table_argument())
+    }
+
+    /// The row spaces of the whole model on a statement of these lengths, in a proof that hides its activations.
+    pub fn hidden_shape(&self, lengths: impl Into<Lengths>) -> Shape {
+        let shape = self.shape(&Chunk::whole(self.config.layers), lengths);
+        shape.with_tables(self.tables_of_proof(true))
     }
 
     /// Digest of a tag and data, by the hash of the suite.

@@ -9,7 +9,6 @@ use tessera_circuits::model::{MAX_CELLS_LOG, MAX_ROWS_LOG};
 use tessera_circuits::shape::Shape;
 use tessera_circuits::statement::Lengths;
 use tessera_circuits::statistics::Statistics;
-use tessera_circuits::table_tree::TableArgument;
 use tessera_circuits::trees::{depths, Forest};
 use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
@@ -197,7 +196,7 @@ fn tape_terms(tape: &Tape, terms: &mut Vec<Term>) {
         format!("2 x {forms} quadratic forms / |K|"),
         2.0 * forms as f64,
     ));
-    // Fewer than there are entries: an equation has an entry of its own, the last one in it.
+    // Fewer than there are entries (docs/security.md, lemma 36).
     let equations = tape.entries as f64;
     terms.push(Term::algebraic(
         "hiding: equations",
@@ -216,7 +215,7 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
 /// The ledger of a proof in one piece that hides activations. `None` if no proof under this key can hide activations of such a statement.
 pub fn hidden_ledger(key: &ModelKey, lengths: impl Into<Lengths>) -> Option<Ledger> {
     let whole = Chunk::whole(key.config.layers);
-    let shape = key.shape(&whole, lengths);
+    let shape = key.hidden_shape(lengths);
     ledger_of(key, &whole, &shape, |shape| {
         HiddenCode::of(key, &whole, shape).map(Some)
     })
@@ -237,10 +236,9 @@ fn ledger_of(
     let mut terms = Vec::new();
     let forest = Forest::of(shape);
     claim_terms(shape, &forest, hidden.is_some(), &mut terms);
-    match key.table_argument() {
-        TableArgument::Stark => stark_terms(&shape.config.relations(), forest.is_weighted(), &mut terms),
-        // All of its terms are among those of the claims.
-        TableArgument::Gkr => (),
+    // All terms of a tree of the tables are among the terms of the claims.
+    if shape.table_tree().is_none() {
+        stark_terms(&shape.config.relations(), forest.is_weighted(), &mut terms);
     }
     let activations = match &hidden {
         Some(code) => code.columns,
@@ -273,6 +271,7 @@ mod tests {
         StreamShift, WeightBits, WeightFormat, Windows, MAX_CONTEXT, MAX_HEAD_DIM, MAX_VOCAB,
     };
     use tessera_circuits::shape::Part;
+    use tessera_circuits::table_tree::TableArgument;
     use tessera_circuits::trees::{lookup_trees, LookupTree};
 
     /// A key with this config; the ledger reads nothing else but the parameters of the weights.

@@ -44,17 +44,12 @@ pub fn most_bytes(key: &ModelKey) -> usize {
     let most_values = (tokens * config.hidden as u128).min(COMMITTED_VALUES as u128 - 1);
     let boundary = LIST + (2 * most_values).max(DIGEST);
     let chunks = layers.saturating_sub(1) * boundary + layers * chunk(key, &shape);
-    let clear = file(key, chunks);
-    most_hidden_bytes(key).map_or(clear, |hidden| hidden.max(clear))
+    file(key, chunks).max(most_hidden_bytes(key))
 }
 
-/// The most bytes of a proof that hides its activations and that a key accepts; `None` if the key has no such proofs, because its tables are proved
-/// by a STARK. The key must have passed its check.
-pub fn most_hidden_bytes(key: &ModelKey) -> Option<usize> {
-    match key.table_argument() {
-        TableArgument::Stark => None,
-        TableArgument::Gkr => Some(file(key, hidden(key, &longest(key)))),
-    }
+/// The most bytes of a proof that hides its activations and that a key accepts. The key must have passed its check.
+pub fn most_hidden_bytes(key: &ModelKey) -> usize {
+    file(key, hidden(key, &longest(key)))
 }
 
 /// The whole model at its full context, without the counts of a tree of tables, which no cost has: how many there are depends on how lookups
@@ -81,16 +76,17 @@ fn file(key: &ModelKey, chunks: u128) -> usize {
 
 /// The most bytes of the proof of a chunk.
 fn chunk(key: &ModelKey, whole: &Shape) -> u128 {
-    let (cost, (cells, _)) = (whole.cost(), tables(key, whole.cost()));
+    let way = key.tables_of_proof(false);
+    let (cost, (cells, _)) = (whole.cost(), tables(key, way, whole.cost()));
     let clips = CLIP * cost.min(Statistics::MAX_CLIPS as u128);
     let boundary = BoundaryUnits::of(key.config.context, key.config.hidden).map(|units| units.count());
-    clips + before_opening(key, whole) + opening::most_bytes(&key.weights, cells, boundary)
+    clips + before_opening(key, way, whole) + opening::most_bytes(&key.weights, cells, boundary)
 }
 
 /// The most bytes of the proof of a chunk without its opening and clipped values.
-fn before_opening(key: &ModelKey, whole: &Shape) -> u128 {
+fn before_opening(key: &ModelKey, way: TableArgument, whole: &Shape) -> u128 {
     let cost = whole.cost();
-    let (cells, tables) = tables(key, cost);
+    let (cells, tables) = tables(key, way, cost);
     // With the work before the lookups, before the random point and in the linear claims.
     let said = 4 + LIST + DIGEST + 3 * NONCE + LIST + trees(cost);
     let matmuls = SECURE + rounds(whole.product_variables().into()) + LIST + 2 * SECURE * PLACES as u128;
@@ -101,22 +97,23 @@ fn before_opening(key: &ModelKey, whole: &Shape) -> u128 {
 /// The most bytes of the one chunk of a proof that hides activations, with the messages that hide them. A longer statement has no shorter code.
 fn hidden(key: &ModelKey, whole: &Shape) -> u128 {
     let cost = whole.cost();
-    let shape = whole.clone().with_tables(TableArgument::Gkr);
+    let way = key.tables_of_proof(true);
+    let shape = whole.clone().with_tables(way);
     let chunk = Chunk::whole(key.config.layers);
     let code = HiddenCode::of(key, &chunk, &shape).map_or_else(|| HiddenCode::longest(key, &shape), |code| code.params);
     let log = u128::from(log_ceil(cost));
     // A mask for each operand: of each tree four in each layer and two in the first one.
     let operands = number_of_trees(cost) * (4 * log + 2) + TABLE_OPERANDS + 2 * PLACES as u128;
     let answers = LIST + SECURE * operands + 3 * SECURE + NONCE;
-    answers + before_opening(key, whole) + opening::most_hidden_bytes(&key.weights, &code)
+    answers + before_opening(key, way, whole) + opening::most_hidden_bytes(&key.weights, &code)
 }
 
 /// The most cells of a chunk, counts of the tables included, and the most bytes that the tables have in its proof.
-fn tables(key: &ModelKey, cost: u128) -> (u128, u128) {
+fn tables(key: &ModelKey, way: TableArgument, cost: u128) -> (u128, u128) {
     let relations = key.config.relations();
     // Two neighbouring balance groups have as many lookups as one may not have.
     let balances = 2 * (cost / u128::from(LeafLimits::OF_STATEMENTS.balance)) + 1;
-    match key.table_argument() {
+    match way {
         TableArgument::Stark => (cost, SECURE + aggregator(&relations, balances > 1)),
         TableArgument::Gkr => {
             let planes = (relations.len() as u128) << LOG_ROWS;

@@ -25,7 +25,7 @@ use crate::transcript::Transcript;
 #[allow(missing_docs)]
 #[non_exhaustive]
 pub enum TablesError {
-    #[error("the proof proves its lookup tables by {got}, and the model key asks for {expected}: it is no proof of this key")]
+    #[error("the proof proves its lookup tables by {got}, but proofs of this kind under this model key prove them by {expected}: it is no proof of this key")]
     Argument {
         got: TableArgument,
         expected: TableArgument,
@@ -73,9 +73,9 @@ pub struct Tables<'a> {
 }
 
 impl<'a> Tables<'a> {
-    /// What a proof has for the tables of a key, in the key's way.
-    pub fn of(key: &'a ModelKey, proof: Unread<'a, TableProof>) -> Result<Self, TablesError> {
-        let (expected, stark) = (key.table_argument(), proof.case(TableProof::stark));
+    /// What a proof has for the tables of a key, in the way that is expected of it ([`ModelKey::tables_of_proof`]).
+    pub fn of(key: &'a ModelKey, expected: TableArgument, proof: Unread<'a, TableProof>) -> Result<Self, TablesError> {
+        let stark = proof.case(TableProof::stark);
         let got = match stark {
             Some(_) => TableArgument::Stark,
             None => TableArgument::Gkr,

@@ -9,7 +9,6 @@ mod matmuls;
 use tessera_circuits::chunk::{ends, Chunk};
 use tessera_circuits::shape::LeafLimits;
 use tessera_circuits::statement::Statement;
-use tessera_circuits::table_tree::TableArgument;
 
 use crate::codec::CodecError;
 use crate::context::Context;
@@ -86,7 +85,6 @@ fn verify_with_checked(key: &ModelKey, proof: &Proof) -> Result<Verified, Verify
     let got = chunks.len();
     let security_bits = match &proof.hidden {
         None => security_bits(key, &chunks, statement.lengths()),
-        Some(_) if key.table_argument() == TableArgument::Stark => return Err(VerifyError::HiddenTables),
         Some(_) if got > 1 => return Err(VerifyError::HiddenChunks { got }),
         Some(_) => hidden_security_bits(key, statement.lengths()).ok_or(VerifyError::HiddenCode)?,
     };

@@ -87,7 +87,7 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
             outputs: args.tokens,
         };
         let chunk = Chunk::whole(key.config.layers);
-        Ok(Task::Prove { lengths, chunk })
+        Ok(Task::prove(lengths, chunk))
     })?;
     let tokenizer = model.tokenizer.clone();
     let tokenizer = tokenizer.as_ref().ok_or(PromptError::NoTokenizer)?;

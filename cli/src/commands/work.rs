@@ -157,10 +157,7 @@ pub fn compose(args: &ComposeArgs, progress: &dyn Progress) -> Result<Report, Fa
     let path = model_dir(&job, args.model.as_deref())?;
     let allowance = Allowance::new(args.memory, mapped(&path));
     let key = read_key(&path.join(KEY_FILE))?;
-    let whole = Task::Prove {
-        lengths: job.job.statement().lengths(),
-        chunk: Chunk::whole(key.config.layers),
-    };
+    let whole = Task::prove(job.job.statement().lengths(), Chunk::whole(key.config.layers));
     let provable = security::check_whole(&key, job.job.statement().lengths());
     let unified = match args.mode {
         ModeArg::Chain => None,

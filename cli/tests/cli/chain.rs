@@ -36,10 +36,9 @@ fn contracts_take_keys_of_their_hash_only() {
         calls
     ];
     fails(
-        [own.clone(), args!["--for-chain"]].concat(),
+        [own, args!["--for-chain"]].concat(),
         &["Keccak-256", "setup --hash keccak"],
     );
-    fails([own, args!["--hide"]].concat(), &["STARK", "setup --tables gkr"]);
     assert!(names(dir.path()).is_empty());
 }
 

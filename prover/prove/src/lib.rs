@@ -265,7 +265,7 @@ pub fn prove_with_secrets(
     secrets: Secrets,
 ) -> Result<(ChunkProof, HiddenProof), ProveError> {
     let mut watch = Stopwatch::new(&Silent);
-    let run = Run::of(model.placed(), claim, None, None, &mut watch)?;
+    let run = Run::of(model.placed(), claim, false, None, None, &mut watch)?;
     let asked = (LeafLimits::OF_STATEMENTS, Some(&secrets));
     let (proof, hidden, _) = unchecked(model, claim, Boundaries::default(), run, asked, &mut watch)?;
     Ok((proof, hidden.unwrap_or_default()))
@@ -362,7 +362,14 @@ fn checked(
     (recorded, without_clips, secrets): (Option<ForwardState<'_>>, bool, Option<&Secrets>),
     watch: &mut Stopwatch<'_>,
 ) -> Result<Made, ProveError> {
-    let mut run = Run::of(model.placed(), claim, boundaries.input, recorded, watch)?;
+    let mut run = Run::of(
+        model.placed(),
+        claim,
+        secrets.is_some(),
+        boundaries.input,
+        recorded,
+        watch,
+    )?;
     run.shape = run.shape.with_leaf_limits(limits);
     let got = run.statistics.clips.len();
     if got > 0 && secrets.is_some() {

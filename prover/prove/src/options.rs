@@ -8,8 +8,7 @@ use tessera_verifier::context::Context;
 pub struct ProofOptions<'a> {
     /// The context that the proof holds in, and in no other; any if there is none.
     pub context: Option<Context>,
-    /// Whether the proof hides the activations: whoever reads it learns nothing of them but what the statement says. The key must have tables by a tree
-    /// (`setup --tables gkr`), and no value may be clipped.
+    /// Whether the proof hides the activations: its readers learn nothing of them but what the statement says. No value may be clipped.
     pub hide_activations: bool,
     /// Whether the proof is refused, before anything is committed to, if it would list clipped values.
     pub without_clips: bool,

@@ -22,16 +22,18 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Runs the chunk of a statement, or what was not run of it while it was recorded.
+    /// Runs the chunk of a statement, or what was not run of it while it was recorded, for a proof that hides its activations or not.
     pub fn of(
         model: Placed<'_>,
         claim: &ChunkStatement<'_>,
+        hides: bool,
         input: Option<&Boundary>,
         recorded: Option<ForwardState<'_>>,
         watch: &mut Stopwatch<'_>,
     ) -> Result<Self, ProveError> {
         let (key, statement, chunk) = (claim.key, claim.statement, claim.chunk);
         let shape = key.shape(chunk, statement.lengths());
+        let shape = shape.with_tables(key.tables_of_proof(hides));
         let params = chunk.params(&key.params);
         let mut witness = Witness::default();
         let run = watch.phase("forward pass", || {

@@ -18,10 +18,7 @@ fn tinyllama() -> ModelConfig {
 
 /// A proof in one piece.
 fn prove(config: &ModelConfig, rows: usize) -> Task {
-    Task::Prove {
-        lengths: rows.into(),
-        chunk: Chunk::whole(config.layers),
-    }
+    Task::prove(rows.into(), Chunk::whole(config.layers))
 }
 
 fn tasks(config: &ModelConfig) -> [Task; 5] {
@@ -32,10 +29,7 @@ fn tasks(config: &ModelConfig) -> [Task; 5] {
     };
     [
         prove(config, 4),
-        Task::Prove {
-            lengths: 4.into(),
-            chunk,
-        },
+        Task::prove(4.into(), chunk),
         Task::Generate { rows: 4, logits: true },
         Task::Setup { tokens: 384 },
         Task::Compare {
@@ -170,10 +164,7 @@ fn chunks_of_one_kind_need_the_same_memory() {
         let subject = subject(&config, true);
         let chunks = Chunk::partition(partition, config.layers).unwrap();
         let needed = |chunks: &[Chunk]| -> BTreeSet<u64> {
-            let tasks = chunks.iter().map(|chunk| Task::Prove {
-                lengths: rows.into(),
-                chunk: *chunk,
-            });
+            let tasks = chunks.iter().map(|chunk| Task::prove(rows.into(), *chunk));
             tasks
                 .map(|task| subject.with_choices(task, Choices::default()).predicted_bytes())
                 .collect()

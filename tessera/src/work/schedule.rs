@@ -93,7 +93,7 @@ fn pending(work: &WorkDir, model: &Model) -> Vec<Pending> {
         .map(|chunk| {
             let range = work.chunks[chunk];
             let cells = model.key.shape(&range, lengths).cells();
-            let plan = subject.with_choices(Task::Prove { lengths, chunk: range }, model.choices());
+            let plan = subject.with_choices(Task::prove(lengths, range), model.choices());
             let memory = plan.predicted_bytes();
             (cells, Pending { chunk, memory })
         })

@@ -60,7 +60,7 @@ pub fn open_transcript(
     let mut transcript = Transcript::of(key.header.hash_suite, PROTOCOL);
     transcript.words(
         "parameters",
-        &parameter_words(key.table_argument(), activations.words()),
+        &parameter_words(key.tables_of_proof(hidden.is_some()), activations.words()),
     );
     transcript.bytes("model", &claim.model.0);
     transcript.words("lengths", &lengths(&key.params.leading, statement));
@@ -232,7 +232,9 @@ pub(super) fn conversation<L: Listener>(
     let ChunkStatement { key, statement, .. } = *claim;
     statement.check(&key.config)?;
     claim.check_ends()?;
-    let shape = key.shape(claim.chunk, statement.lengths()).with_leaf_limits(limits);
+    let way = key.tables_of_proof(hidden.is_some());
+    let shape = key.shape(claim.chunk, statement.lengths());
+    let shape = shape.with_tables(way).with_leaf_limits(limits);
     let params = claim.chunk.params(&key.params);
     let proof = Unread::of(proof);
 
@@ -243,7 +245,7 @@ pub(super) fn conversation<L: Listener>(
     );
     let columns = hidden.map_or_else(|| activations.all(), |own| own.columns);
     let mut transcript = open_transcript(claim, &activations, hidden);
-    let tables = Tables::of(key, proof.part(|p| &p.tables))?;
+    let tables = Tables::of(key, way, proof.part(|p| &p.tables))?;
     let root = *transcript.receive(ACTIVATIONS, proof.part(|p| &p.activations))?;
     let statistics = receive_statistics(proof.part(|p| &p.statistics), &mut transcript)?;
     statistics.check(&shape, &params, statement)?;
@@ -379,7 +381,7 @@ pub fn verify_chunk_with(
     opening::verify(&claims, proof.part(|p| &p.opening), &mut transcript)?;
 
     // Aggregator.
-    let tables = Tables::of(key, proof.part(|p| &p.tables))?;
+    let tables = Tables::of(key, key.tables_of_proof(false), proof.part(|p| &p.tables))?;
     Ok(tables.close(&said.balance, &mut transcript)?)
 }
 

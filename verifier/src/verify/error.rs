@@ -56,8 +56,6 @@ pub enum VerifyError {
     Opening(#[from] OpeningError),
     #[error("a proof that hides activations lists {got} clipped values: a list says what it should hide")]
     HiddenClips { got: usize },
-    #[error("a proof hides its activations under a key whose tables a STARK proves: it would show how often each entry is used; use a key of `setup --tables gkr`")]
-    HiddenTables,
     #[error("a proof in {got} chunks hides its activations, but only proofs in one piece can")]
     HiddenChunks { got: usize },
     #[error("a proof hides activations that are too many for a code with a tape")]

@@ -1,7 +1,6 @@
 //! Chunks whose activations are hidden (docs/protocol.md, section 17).
 
 use tessera_circuits::shape::LeafLimits;
-use tessera_circuits::table_tree::TableArgument;
 
 use super::chunk::{conversation, ChunkStatement, Conversation};
 use super::error::VerifyError;
@@ -11,18 +10,15 @@ use crate::opening;
 use crate::proof::ChunkProof;
 use crate::tables::Tables;
 
-/// The code of the activations of a chunk that a proof hides. The chunk is the whole model, and its key has tables that hide how they are used.
+/// The code of the activations of a chunk that a proof hides. The chunk is the whole model.
 pub fn hidden_code(claim: &ChunkStatement<'_>, limits: LeafLimits) -> Result<HiddenCode, VerifyError> {
     let ChunkStatement {
         key, statement, chunk, ..
     } = *claim;
-    if key.table_argument() == TableArgument::Stark {
-        return Err(VerifyError::HiddenTables);
-    }
     if !(chunk.is_first() && chunk.is_last()) {
         return Err(VerifyError::HiddenChunks { got: chunk.of });
     }
-    let shape = key.shape(chunk, statement.lengths()).with_leaf_limits(limits);
+    let shape = key.hidden_shape(statement.lengths()).with_leaf_limits(limits);
     HiddenCode::of(key, chunk, &shape).ok_or(VerifyError::HiddenCode)
 }
 
@@ -37,7 +33,8 @@ pub fn hear<'a>(
     let listen = |transcript| Hearing::new(transcript, &code.tape, Unread::of(hidden));
     let mut said = conversation(claim, limits, proof, Some(code), listen)?;
     // Before the opening: its equation is one of those that the opening proves.
-    let tables = Tables::of(claim.key, Unread::of(proof).part(|p| &p.tables))?;
+    let tables = Unread::of(proof).part(|p| &p.tables);
+    let tables = Tables::of(claim.key, claim.key.tables_of_proof(true), tables)?;
     tables.close(&said.balance, &mut said.transcript)?;
     Ok(said)
 }

@@ -31,10 +31,7 @@ const WORD: usize = 8;
 pub fn measure(dir: &Path, memory: Option<Budget>) -> Result<Value, Failure> {
     let key = read_key(&dir.join(KEY_FILE))?;
     let whole = Chunk::whole(key.config.layers);
-    let task = Task::Prove {
-        lengths: 1.into(),
-        chunk: whole,
-    };
+    let task = Task::prove(1.into(), whole);
     let allowance = Allowance::new(memory, mapped(dir));
     let plan = Subject::of_dir(&key, dir).plan(task, allowance.budget);
     let plan = plan.map_err(|e| allowance.refusal(e))?;

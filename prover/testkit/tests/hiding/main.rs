@@ -25,12 +25,14 @@ use tessera_verifier::codec::FileKind;
 use tessera_verifier::context::Context;
 use tessera_verifier::gkr::GkrError;
 use tessera_verifier::hiding::{HiddenCode, HiddenProof};
+use tessera_verifier::ledger::hidden_security_bits;
 use tessera_verifier::length::{most_bytes, most_hidden_bytes};
 use tessera_verifier::listen::TapeError;
 use tessera_verifier::opening::parts::parts_of;
 use tessera_verifier::opening::{CommitmentParams, OpeningError};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::suite::Suite;
+use tessera_verifier::tables::TablesError;
 use tessera_verifier::verify::{hidden_code, verify_bytes, verify_hidden, ChunkStatement, VerifyError};
 
 type K = SecureField;
@@ -55,7 +57,10 @@ struct Scene {
 impl Scene {
     fn new(suite: Suite, config: ModelConfig) -> Self {
         let model = random_model(config.clone(), WeightFormat::Int8, 7);
-        Self::of(TestModel::of_suite(suite, model), config)
+        Self::of(
+            TestModel::of_suite(suite, model).with_tables(TableArgument::Gkr),
+            config,
+        )
     }
 
     /// A scene in which mask and tape are lifted, because messages of weights are much longer than messages of activations.
@@ -67,14 +72,14 @@ impl Scene {
                 log_message: 18,
                 ..params_for(model.config.total_tiles())
             };
-            let scene = Self::of(TestModel::committed(model, weights), odd_config());
+            let model = TestModel::committed(model, weights).with_tables(TableArgument::Gkr);
+            let scene = Self::of(model, odd_config());
             assert!(scene.code().params.log_message + 1 < 18);
             scene
         })
     }
 
     fn of(model: TestModel, config: ModelConfig) -> Self {
-        let model = model.with_tables(TableArgument::Gkr);
         let prompt = random_ids(&config, 4, 3);
         let options = GenerateOptions::exactly(3);
         let statement = generate_statement(&model.prover(), &prompt, &options, &Silent).expect("a text");
@@ -150,6 +155,36 @@ fn honest_proofs_are_accepted() {
             assert_eq!(Proof::model_of(&report.bytes).expect("a model"), verified.model);
         }
     }
+}
+
+/// A key whose other proofs have a STARK of the tables has proofs that hide, in which the tables are a tree; they have no STARK, and other proofs have one.
+#[test]
+fn keys_of_a_stark_have_proofs_that_hide() {
+    let model = random_model(odd_config(), WeightFormat::Int8, 7);
+    let scene = Scene::of(TestModel::new(model), odd_config());
+    let key = &scene.model.key;
+    assert_eq!(key.table_argument(), TableArgument::Stark);
+    let (hiding, clear) = (scene.prove(HIDING), scene.prove(ProofOptions::default()));
+    let [hiding, clear] = [hiding, clear].map(|own| own.expect("a proof"));
+    let hidden_bits = hidden_security_bits(key, scene.statement.lengths());
+    assert_eq!(hidden_bits, Some(hiding.security_bits));
+    for own in [&hiding, &clear] {
+        let verified = verify_bytes(key, &own.bytes).expect("an honest proof");
+        assert_eq!(verified.security_bits, own.security_bits);
+        assert_eq!(verified.model, key.id().expect("an id"));
+    }
+    // Each with the tables of the other.
+    for (proof, other) in [(&hiding, &clear), (&clear, &hiding)] {
+        let mut proof = proof.proof.clone();
+        proof.chunks[0].tables = other.proof.chunks[0].tables.clone();
+        let error = scene.verdict(&proof).expect_err("tables of another kind of proof");
+        assert!(
+            matches!(error, VerifyError::Tables(TablesError::Argument { .. })),
+            "{error}"
+        );
+    }
+    let longest = most_hidden_bytes(key);
+    assert!(hiding.bytes.len() <= longest && longest <= most_bytes(key));
 }
 
 /// Proofs of decoders, encoders and rerankers hide, also where blocks have windows, norms of heads, caps or bands.
@@ -277,7 +312,7 @@ fn no_message_and_no_scalar_is_free() {
 fn no_hidden_proof_is_longer_than_its_key_allows() {
     let scene = Scene::small();
     let context = scene.model.key.config.context;
-    let most = most_hidden_bytes(&scene.model.key).expect("a key whose proofs can hide");
+    let most = most_hidden_bytes(&scene.model.key);
     assert!(most <= most_bytes(&scene.model.key));
     let mut longest = 0;
     for (prompt, output) in [(1, 1), (context, 1), (1, context)] {
@@ -376,7 +411,7 @@ fn proofs_that_hide_and_proofs_that_do_not_are_different() {
     }
 }
 
-/// Tables by a STARK, several chunks and clipped values cannot hide, and are refused by name.
+/// Several chunks and clipped values cannot hide, and are refused by name.
 #[test]
 fn what_cannot_hide_is_refused_by_name() {
     let scene = Scene::small();
@@ -390,11 +425,6 @@ fn what_cannot_hide_is_refused_by_name() {
     proof.boundaries = scene.model.public(&scene.statement, &between);
     let error = scene.verdict(&proof).expect_err("two chunks");
     assert!(matches!(error, VerifyError::HiddenChunks { got: 2 }), "{error}");
-
-    let stark = random_model(odd_config(), WeightFormat::Int8, 7);
-    let stark = TestModel::new(stark);
-    let refused = prove_statement(&stark.prover(), scene.statement.clone(), HIDING, &Silent);
-    assert!(matches!(refused, Err(ProveError::Hiding(VerifyError::HiddenTables))));
 
     let mut clipping = random_model(odd_config(), WeightFormat::Int16, 7);
     clipping
