@@ -12,7 +12,7 @@ use tessera_verifier::verify::unit_coefficients;
 
 use super::device::{ColumnId, Columns, DeviceError};
 use super::hiding::Secrets;
-use super::opening::{Committed, ProverClaim};
+use super::opening::{with_root, Committed, ProverClaim};
 
 /// The activations of a chunk, committed to.
 pub struct Activations<'a> {
@@ -38,9 +38,13 @@ impl<'a> Activations<'a> {
             own.map(move |index| ColumnId { part, index })
         };
         let list: Vec<ColumnId> = shape.parts().iter().copied().flat_map(of_part).collect();
+        let units = columns.commit(suite, list.clone(), params, secrets)?;
         Ok(Self {
             columns,
-            units: columns.commit(suite, list.clone(), params, secrets)?,
+            units: match secrets.and_then(Secrets::rehearsal).and_then(|own| own.root) {
+                Some(root) => with_root(units, root),
+                None => units,
+            },
             list,
             secrets,
         })

@@ -2,6 +2,8 @@
 //!
 //! It is drawn anew for every proof, lives in memory only, and is overwritten when the proof is made. Nothing but a test can choose it.
 
+mod rehearsal;
+
 use blake2::{Blake2s256, Digest as _};
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -18,6 +20,8 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::bind::bind_trailing;
 use crate::column::{Cells, Column};
 use crate::speak::Speaker;
+
+pub use self::rehearsal::{Record, Rehearsal, Script};
 
 type K = SecureField;
 
@@ -86,8 +90,8 @@ pub struct Secrets {
     mask: Vec<K>,
     tape: Vec<K>,
     empty: Column,
-    /// Lies, in tests: pads, and the element that is added to the message under each.
-    lies: Vec<(usize, K)>,
+    /// What a test changes; nothing in a proof for anybody else.
+    rehearsal: Option<Rehearsal>,
 }
 
 impl Secrets {
@@ -127,17 +131,22 @@ impl Secrets {
             mask,
             tape,
             empty: Column::of_integers(vec![0; UNIT]),
-            lies: Vec::new(),
+            rehearsal: None,
             code,
         }
     }
 
-    /// Adds something to the message under the pad of an entry, without a change of the tape: a lie, for tests.
+    /// Rehearses a proof: for tests.
     #[doc(hidden)]
     #[must_use]
-    pub fn lying(mut self, entry: usize, by: K) -> Self {
-        self.lies.push((entry, by));
+    pub fn rehearsing(mut self, rehearsal: Rehearsal) -> Self {
+        self.rehearsal = Some(rehearsal);
         self
+    }
+
+    /// What a test changes of the proof.
+    pub(crate) const fn rehearsal(&self) -> Option<&Rehearsal> {
+        self.rehearsal.as_ref()
     }
 
     /// Replaces an entry of the tape by a value that does not fit the others, for tests.
@@ -191,7 +200,11 @@ impl Secrets {
             let answer = |(mask, pad): (usize, &usize)| self.tape[mask] + challenge * self.tape[*pad];
             operands.map(answer).collect::<Vec<_>>()
         };
-        self.code.tape.products.iter().flat_map(of).collect()
+        let answers = self.code.tape.products.iter().flat_map(of).collect();
+        match &self.rehearsal {
+            Some(rehearsal) => rehearsal.answers(answers),
+            None => answers,
+        }
     }
 }
 
@@ -263,7 +276,7 @@ impl Speaker for Veiled<'_> {
         &mut self.transcript
     }
 
-    fn pad(&mut self) -> K {
+    fn cover(&mut self, element: K) -> K {
         let tape = &self.secrets.code.tape;
         // Behind the messages are masks and scalars.
         if self.next == tape.messages {
@@ -271,8 +284,11 @@ impl Speaker for Veiled<'_> {
         }
         let entry = self.next;
         self.next += 1;
-        let lies = self.secrets.lies.iter().filter(|(at, _)| *at == entry);
-        self.secrets.tape[entry] + lies.map(|(_, by)| *by).sum::<K>()
+        let pad = self.secrets.tape[entry];
+        match &self.secrets.rehearsal {
+            Some(rehearsal) => rehearsal.say(entry, pad, element),
+            None => element + pad,
+        }
     }
 
     fn known(&self, _: K) -> K {

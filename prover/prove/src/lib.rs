@@ -36,7 +36,7 @@ use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
 use tessera_circuits::claims::{batch, Heard, LinearClaim};
-use tessera_circuits::shape::{LeafLimits, Product};
+use tessera_circuits::shape::{LeafLimits, Product, Shape};
 use tessera_circuits::statement::Statement;
 use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
 use tessera_circuits::wiring::{Points, Public};
@@ -62,6 +62,7 @@ pub use self::boundary::public_boundary;
 
 use self::activations::{Activations, UnitClaim};
 use self::boundary::{Boundaries, BoundaryValues};
+use self::column::Column;
 use self::device::{Bands, Device, DeviceError};
 use self::hiding::{NoRandomness, Secrets, TapeKey, Veiled};
 use self::matmul::PrecomputedMatmuls;
@@ -257,15 +258,18 @@ pub fn prove_chunk_with(
     })
 }
 
-/// Proves a chunk with these secrets, which serve for one proof, and does not check it, because they may lie: for tests.
+/// Proves a chunk with these secrets, which serve for one proof, and does not check it, because they may lie: for tests, which may change columns of
+/// the trace, part by part.
 #[doc(hidden)]
 pub fn prove_with_secrets(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
     secrets: Secrets,
+    change: &dyn Fn(&Shape, &mut [Vec<Column>]),
 ) -> Result<(ChunkProof, HiddenProof), ProveError> {
     let mut watch = Stopwatch::new(&Silent);
-    let run = Run::of(model.placed(), claim, false, None, None, &mut watch)?;
+    let mut run = Run::of(model.placed(), claim, true, None, None, &mut watch)?;
+    change(&run.shape, &mut run.columns);
     let asked = (LeafLimits::OF_STATEMENTS, Some(&secrets));
     let (proof, hidden, _) = unchecked(model, claim, Boundaries::default(), run, asked, &mut watch)?;
     Ok((proof, hidden.unwrap_or_default()))

@@ -26,7 +26,7 @@ mod units;
 pub use self::codeword::Codeword;
 pub use self::combine::weight_pass;
 pub use self::commit::{commit, Split};
-pub use self::committed::{Committed, CommittedWeights};
+pub use self::committed::{with_root, Committed, CommittedWeights};
 use self::error::length;
 pub use self::error::OpeningProverError;
 pub use self::fft::Twiddles;

@@ -3,7 +3,6 @@
 
 use std::borrow::Borrow;
 
-use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::listen::Spoken;
 use tessera_verifier::message::Exchange;
@@ -16,8 +15,8 @@ pub trait Speaker {
     /// The transcript of the conversation.
     fn transcript(&mut self) -> &mut Transcript;
 
-    /// The pad of the next element that is said.
-    fn pad(&mut self) -> K;
+    /// The next element as it is said: under its pad, if it has one.
+    fn cover(&mut self, element: K) -> K;
 
     /// The element that the transcript absorbs for a value that follows from earlier messages: the twin of
     /// [`Listener::known`](tessera_verifier::listen::Listener::known).
@@ -30,7 +29,7 @@ impl dyn Speaker + '_ {
     where
         T::Of<K>: Borrow<T>,
     {
-        let said = message.each(&mut |element| element + self.pad());
+        let said = message.each(&mut |element| self.cover(element));
         self.transcript().send(label, said.borrow());
         said
     }
@@ -51,8 +50,8 @@ impl Speaker for Transcript {
         self
     }
 
-    fn pad(&mut self) -> K {
-        K::zero()
+    fn cover(&mut self, element: K) -> K {
+        element
     }
 
     fn known(&self, value: K) -> K {

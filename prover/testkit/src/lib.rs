@@ -223,7 +223,8 @@ impl TestModel {
         let chunk = Chunk::whole(self.key.config.layers);
         let claim = ChunkStatement::whole(&self.key, &prover.id, &statement, &chunk, context);
         let code = hidden_code(&claim, LeafLimits::OF_STATEMENTS).expect("a model whose proofs can hide");
-        let (proof, hidden) = prove_with_secrets(&prover, &claim, Secrets::draw(code, key)).expect("an honest proof");
+        let (proof, hidden) =
+            prove_with_secrets(&prover, &claim, Secrets::draw(code, key), &|_, _| ()).expect("an honest proof");
         Proof {
             model: prover.id,
             chunks: vec![proof],

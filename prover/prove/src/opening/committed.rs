@@ -5,6 +5,7 @@ use std::sync::Arc;
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::opening::parts::{Layout, LeafOpening};
 use tessera_verifier::opening::{Commitment, CommitmentName, OpenedColumns};
+use tessera_verifier::suite::Digest;
 
 use super::combine::combine_columns;
 use super::fft::Twiddles;
@@ -37,6 +38,43 @@ pub trait Committed {
     /// Returns how much of a file has been read so far.
     fn traffic(&self) -> Traffic {
         Traffic::default()
+    }
+}
+
+/// A commitment that says another root than its own: for tests, which prove with the challenges of another commitment.
+pub fn with_root<'a>(own: Box<dyn Committed + 'a>, root: Digest) -> Box<dyn Committed + 'a> {
+    Box::new(WithRoot { own, root })
+}
+
+/// A commitment with another root.
+struct WithRoot<'a> {
+    own: Box<dyn Committed + 'a>,
+    root: Digest,
+}
+
+impl Committed for WithRoot<'_> {
+    fn commitment(&self) -> Commitment {
+        Commitment {
+            root: self.root,
+            ..self.own.commitment()
+        }
+    }
+
+    fn twiddles(&self) -> Arc<Twiddles> {
+        self.own.twiddles()
+    }
+
+    fn combine(
+        &mut self,
+        columns: &OpenedColumns,
+        weights: &[SecureField],
+        fold: SecureField,
+    ) -> Result<Table<SecureField>, DeviceError> {
+        self.own.combine(columns, weights, fold)
+    }
+
+    fn open(&mut self, twiddles: &Twiddles, leaves: &[usize]) -> Result<LeafOpening, OpeningProverError> {
+        self.own.open(twiddles, leaves)
     }
 }
 

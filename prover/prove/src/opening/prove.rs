@@ -198,7 +198,7 @@ pub(super) fn begin(
     };
     let message = match veil {
         None => Message::new(sum, points),
-        Some(veil) => add_tape(sum, points, veil, &proof, transcript)?,
+        Some(veil) => add_tape(sum, (points, &scales), veil, &proof, transcript)?,
     };
     Ok((Folding::new(policy, &long, message, twiddles), proof))
 }
@@ -206,7 +206,7 @@ pub(super) fn begin(
 /// Adds the tape to the sum of all columns, and the weights of the equations to the weights of the sum.
 fn add_tape(
     sum: Table<SecureField>,
-    points: Vec<(SecureField, Vec<SecureField>)>,
+    (points, scales): (Vec<(SecureField, Vec<SecureField>)>, &[SecureField]),
     veil: &mut Veil<'_>,
     proof: &ProofParts,
     transcript: &mut Transcript,
@@ -224,15 +224,20 @@ fn add_tape(
         own.sum::<SecureField>()
     };
     let under_equations = weights.iter().zip(sum.iter().step_by(1 << lifted));
-    veil.said.tape_values = [
+    let tape_values = [
         at_points(&sum),
         at_points(tape),
         under_equations.map(|(weight, value)| *weight * *value).sum(),
     ];
+    let rehearsal = veil.secrets.rehearsal();
+    veil.said.tape_values = rehearsal.map_or(tape_values, |own| own.tape_values(tape_values));
     transcript.send(TAPE_VALUES, &veil.said.tape_values);
     veil.said.tape_work = grind::send(TAPE_WORK, transcript);
     let [scale, weight] = TAPE.map(|label| transcript.challenge(label));
-    let sum = add_lifted(vec![sum, Table::from(tape)], &[SecureField::one(), scale]);
+    let mut sum = add_lifted(vec![sum, Table::from(tape)], &[SecureField::one(), scale]);
+    if let Some(word) = rehearsal.and_then(|own| own.word(&sum, &points, scales, scale)) {
+        sum = Table::from(word);
+    }
     let weights = weights.into_iter().map(|own| weight * own).collect();
     Ok(Message::new(sum, points).with_weights(weights, lifted as u32))
 }

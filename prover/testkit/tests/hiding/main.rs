@@ -1,5 +1,8 @@
 //! Proofs that hide activations: honest ones are accepted, and whoever lies under a pad is refused (docs/protocol.md, section 17).
 
+mod coverage;
+mod equivocation;
+
 use std::sync::OnceLock;
 
 use stwo::core::fields::qm31::SecureField;
@@ -10,7 +13,7 @@ use tessera_circuits::statement::Statement;
 use tessera_circuits::table_tree::TableArgument;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::device::Device;
-use tessera_prover::hiding::{Secrets, TapeKey};
+use tessera_prover::hiding::{Rehearsal, Secrets, TapeKey};
 use tessera_prover::opening::params_for;
 use tessera_prover::scalar::Scalar;
 use tessera_prover::{
@@ -126,7 +129,7 @@ impl Scene {
             ..self.model.prover()
         };
         self.claimed(|claim| {
-            let (proof, hidden) = prove_with_secrets(&prover, claim, secrets).expect("a proof");
+            let (proof, hidden) = prove_with_secrets(&prover, claim, secrets, &|_, _| ()).expect("a proof");
             let verdict = verify_hidden(claim, LeafLimits::OF_STATEMENTS, &proof, &hidden);
             (proof, hidden, verdict)
         })
@@ -268,7 +271,11 @@ fn lie(scene: &Scene, step: usize) {
     let tape = scene.code().tape;
     let messages = (tape.unused..tape.messages).rev().step_by(step);
     for entry in messages.chain(tape.cross..tape.entries) {
-        let secrets = scene.secrets(2).lying(entry, K::from(1));
+        let lies = Rehearsal {
+            lies: vec![(entry, K::from(1))],
+            ..Rehearsal::default()
+        };
+        let secrets = scene.secrets(2).rehearsing(lies);
         let (.., verdict) = scene.attempt(scene.model.device, secrets);
         assert!(verdict.is_err(), "a lie under pad {entry} of {tape:?}");
     }
