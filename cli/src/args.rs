@@ -249,7 +249,7 @@ pub struct ProveArgs {
     pub for_chain: bool,
     /// Hide the activations: readers of the proof learn nothing of them but what prompt and answer say (docs/privacy.md). The proof is made in one
     /// piece, and no value may be clipped
-    #[arg(long, conflicts_with_all = ["batch", "work"])]
+    #[arg(long, conflicts_with = "work")]
     pub hide: bool,
     /// Proof file to write; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]

@@ -9,7 +9,7 @@ use tessera::circuits::wording::count;
 use tessera::support::progress::Progress;
 use tessera::{Model, ProofRequest, Timetable};
 use tessera_verdict::rows::{bytes, seconds};
-use tessera_verdict::{input, shown};
+use tessera_verdict::{add_hidden, input, shown};
 
 use super::claim::claim_of;
 use super::interrupt;
@@ -52,7 +52,9 @@ pub fn run(
     let (quiet, json) = (global.quiet, global.json);
     let text = input::read_text(requests, FILE_BYTES, "file of requests").map_err(Failure)?;
     let named = |error| Failure(format!("{}: {error}", shown::path(requests)));
-    let list = batch::read(&text, args.memory).map_err(named)?;
+    let mut list = batch::read(&text, args.memory).map_err(named)?;
+    list.iter_mut()
+        .for_each(|request| request.options.hide_activations = args.hide);
     display.phase("open model", None);
     let model = Model::open(&args.model)?;
     let open = model.batch(dir)?;
@@ -136,6 +138,7 @@ impl Said<'_> {
                 let mut json = Map::new();
                 json.insert("model_id".to_owned(), json!(self.model.id.to_string()));
                 claim_of(statement, &self.model.key, Ok(self.model.tokenizer.as_ref())).add_to(&mut json);
+                add_hidden(self.request.options.hide_activations, &mut json);
                 for (key, value) in [
                     ("proof_bytes", json!(proof_bytes)),
                     ("security_bits", json!(security_bits)),

@@ -9,7 +9,7 @@ use serde_json::{json, Value};
 use tempfile::{tempdir, TempDir};
 
 use crate::args;
-use crate::support::{fails, names, tessera, Shared, PROMPT};
+use crate::support::{done, fails, names, tessera, Shared, PROMPT};
 
 /// A file of requests and a directory for their proofs.
 struct Batch {
@@ -51,8 +51,13 @@ impl Batch {
 
     /// The exit status, and the objects that are printed: one for each request, and one for all.
     fn run(&self, requests: &[Value]) -> (i32, Vec<Value>) {
+        self.run_with(requests, &[])
+    }
+
+    /// Runs a batch with more options.
+    fn run_with(&self, requests: &[Value], more: &[&str]) -> (i32, Vec<Value>) {
         let mut args = self.command(requests);
-        args.push("--json".into());
+        args.extend(["--json"].iter().chain(more).map(OsString::from));
         let output = tessera(args);
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         let objects = text.lines().map(|line| serde_json::from_str(line).expect("an object"));
@@ -165,6 +170,27 @@ fn a_batch_goes_on_by_what_the_proofs_say() {
         kept,
         "a proof of something else stays"
     );
+}
+
+/// A proof that hides is not taken for one that does not, or the reverse, and all that is said of it says what it hides.
+#[test]
+fn a_batch_hides_what_it_is_asked_to_hide() {
+    let batch = Batch::new();
+    let request = [json!({"id": "a", "prompt": PROMPT, "tokens": 2})];
+    for (more, status) in [
+        (&[][..], "proved"),
+        (&["--hide"], "proved"),
+        (&["--hide"], "present"),
+        (&[], "proved"),
+    ] {
+        let (_, objects) = batch.run_with(&request, more);
+        assert_eq!(statuses(&objects), [("a", status)], "{more:?}");
+        let hidden = objects[0].get("hidden").map(|hidden| hidden["activations"].clone());
+        assert_eq!(hidden, (!more.is_empty()).then_some(json!(true)));
+        let key = Shared::get().model().join("model.key");
+        let verified = done(args!["verify", "--key", key, batch.proof("a")]);
+        assert_eq!(verified.get("hidden"), objects[0].get("hidden"));
+    }
 }
 
 #[test]

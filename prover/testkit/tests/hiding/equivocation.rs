@@ -6,6 +6,7 @@
 //! other: blind units from the opened rows, pads and masks of products from messages and answers, then together what is left of the tape, which decides the
 //! opened values of the tape, and last the mask from the folded word.
 
+use std::ops::{MulAssign, Sub};
 use std::sync::{Arc, Mutex};
 
 use num_traits::{One, Zero};
@@ -137,7 +138,7 @@ fn basis(x: BaseField, count: usize) -> Vec<BaseField> {
 /// A solution of linear equations, each its coefficients and their sum, with zeros where any value will do; `None` if there is none.
 fn solve<F>(mut equations: Vec<(Vec<F>, F)>, unknowns: usize) -> Option<Vec<F>>
 where
-    F: Copy + Zero + FieldExpOps + std::ops::Sub<Output = F>,
+    F: Copy + Zero + FieldExpOps + MulAssign + Sub<Output = F>,
 {
     let mut pivots = Vec::new();
     for column in 0..unknowns {
@@ -148,8 +149,8 @@ where
         equations.swap(row, found);
         let inverse = equations[row].0[column].inverse();
         let own = &mut equations[row];
-        own.0.iter_mut().for_each(|value| *value = *value * inverse);
-        own.1 = own.1 * inverse;
+        own.0.iter_mut().for_each(|value| *value *= inverse);
+        own.1 *= inverse;
         let (coefficients, sum) = equations[row].clone();
         for (at, other) in equations.iter_mut().enumerate() {
             let factor = other.0[column];
@@ -335,11 +336,8 @@ fn opened(code: &HiddenCode, proof: &Rehearsed, tape: &[K]) -> Vec<usize> {
     };
     let mut leaves = Vec::new();
     let mut candidates = 0..1usize << log_leaves;
-    for row in 0..first.len() {
-        let found = candidates.find(|leaf| {
-            let [a, b] = first[row];
-            of_leaf(*leaf) * circle_fibre(log_leaves, *leaf) == (a - b) * half
-        });
+    for [a, b] in first {
+        let found = candidates.find(|leaf| of_leaf(*leaf) * circle_fibre(log_leaves, *leaf) == (*a - *b) * half);
         leaves.push(found.expect("leaves in increasing order"));
     }
     leaves
