@@ -14,7 +14,7 @@ use crate::shape::{LeafLimits, Part, Rows, Shape};
 use crate::trees::Forest;
 use crate::wiring::suffix;
 
-/// How a model's lookup tables are proved. The key says it, and so the model id does: no proof can choose.
+/// How lookup tables are proved. The key says it, and so the model id does; a proof that hides its activations has a tree whatever the key says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TableArgument {
     /// By a STARK over the tables, which commits to how often they are used.

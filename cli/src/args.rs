@@ -228,7 +228,7 @@ pub struct ProveArgs {
     #[command(flatten)]
     pub answer: AnswerArgs,
     /// Prove a request for every line of this file, each with a proof of its own in --out-dir; - reads standard input. What is
-    /// proved there already is skipped
+    /// proved there already, by a proof of the same kind, is skipped
     #[arg(
         long,
         value_name = "FILE",

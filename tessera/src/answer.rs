@@ -15,7 +15,7 @@ use tessera_text::chat::Date;
 use tessera_verdict::prompt::{check_encoder, check_reranker, Prompt, PromptError, PromptIds};
 use tessera_verdict::vector::Vector;
 
-use crate::expected::Followed;
+use crate::expected::{Difference, Followed, Unfollowed};
 use crate::lengths::fewest_chunks;
 use crate::plan::{Budget, Plan, Task};
 use crate::request::{lengths, Options, ProofRequest};
@@ -202,7 +202,15 @@ impl Model {
             return Ok(None);
         };
         progress.phase(COMPARE, Some(sought.tokens() as u64));
-        let followed = sought.follow(quantised, &request.prompt.ids, self.tokenizer.as_ref(), progress)?;
+        let followed = sought.follow(quantised, &request.prompt.ids, self.tokenizer.as_ref(), progress);
+        let followed = followed.map_err(|error| match error {
+            // Logits are activations: a request to hide them shows none if it is refused.
+            Unfollowed::Differs(difference) if request.hide_activations => Unfollowed::Differs(Box::new(Difference {
+                margin_nats: None,
+                ..*difference
+            })),
+            other => other,
+        })?;
         request.check_output(&followed.output)?;
         Ok(Some(followed))
     }

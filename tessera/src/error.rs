@@ -43,6 +43,11 @@ pub enum Error {
     /// Contracts verify no proof of the model, for which one was asked ([`crate::Options::for_chain`]).
     #[error(transparent)]
     NoPlan(#[from] tessera_plan::NoPlan),
+    /// A proof was asked to hide activations and to be for contracts, which verify no proof that hides any.
+    #[error(
+        "contracts verify no proof that hides activations: ask for a proof that hides them, or for one for contracts"
+    )]
+    HiddenForChain,
     /// The model gives another answer than the expected one. Nothing was proved.
     #[error("{0}")]
     Differs(Box<Difference>),

@@ -137,7 +137,7 @@ impl ProofRequest {
     /// Reads a request for the model of a key, with the tokenizer of that key. A chat without a date takes place now.
     ///
     /// # Errors
-    /// If the prompt or the expected answer cannot be used with the model, or if its context has no room for them.
+    /// If the prompt or the expected answer cannot be used with the model, if its context has no room for them, or if the options exclude each other.
     pub fn new(
         key: &ModelKey,
         tokenizer: Option<&Tokenizer>,
@@ -158,6 +158,9 @@ impl ProofRequest {
         prompt: PromptIds,
         options: &Options,
     ) -> Result<Self, Error> {
+        if options.hide_activations && options.for_chain {
+            return Err(Error::HiddenForChain);
+        }
         let (config, generate) = (&key.config, options.generate);
         let sought = match &options.answer {
             Some(_) if !config.generates() => return Err(GenerateError::Encoder.into()),

@@ -44,6 +44,33 @@ fn a_job_in_chunks_refuses_what_only_one_piece_has() {
     }
 }
 
+/// Contracts verify no proof that hides, so nothing is proved for both.
+#[test]
+fn what_contracts_do_not_verify_is_not_proved_for_them() {
+    let (_dir, path) = model();
+    let model = Model::open(&path).expect("a model");
+    let both = Options::at_most(1).hiding_activations().for_chain();
+    let refused = model.prove("Once", &both, &Silent);
+    assert!(matches!(refused, Err(Error::HiddenForChain)), "{:?}", refused.err());
+}
+
+/// A refusal shows no logit of a request that is asked to hide activations.
+#[test]
+fn a_refused_request_that_hides_shows_no_logit() {
+    let (_dir, path) = model();
+    let model = Model::open(&path).expect("a model");
+    let open = Options::giving(" a dog and a dog");
+    for (options, shown) in [(open.clone(), true), (open.hiding_activations(), false)] {
+        match model.prove("Once upon a time", &options, &Silent) {
+            Err(Error::Differs(difference)) => {
+                assert_eq!(difference.margin_nats.is_some(), shown);
+                assert_eq!(difference.to_string().contains("nats"), shown, "{difference}");
+            }
+            other => panic!("{:?}", other.err()),
+        }
+    }
+}
+
 /// A proof that is there is taken for a request only if it is of the kind that the request asks for.
 #[test]
 fn a_batch_proves_again_what_is_of_another_kind() {

@@ -60,11 +60,11 @@ pub struct ChunkProof {
     pub linear_work: u64,
     /// Opening of weights and activations (section 10).
     pub opening: OpeningProof,
-    /// The tables (section 9), in the way of the key.
+    /// The tables (section 9), in the way that the verifier expects.
     pub tables: TableProof,
 }
 
-/// What a proof of a chunk has for the tables: of the kind that the key says, or it is refused.
+/// The part of a chunk's proof that proves the tables. It is refused if it is of another kind than [`crate::key::ModelKey::tables_of_proof`] says.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum TableProof {
     /// A STARK.

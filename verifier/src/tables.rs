@@ -1,4 +1,4 @@
-//! The tables' side of the lookups (docs/protocol.md, section 9), in the way that the key says. [`Tables`] has three calls, and nothing
+//! The tables' side of the lookups (docs/protocol.md, section 9), in the way that the key says, or by a tree in a proof that hides its activations. [`Tables`] has three calls, and nothing
 //! else in the verification of a chunk knows of ways: what is absorbed before the challenges of the lookups ([`Tables::absorb`]), what the
 //! sums of lookups have beside the trees of the lookups ([`Tables::side`]), and that both sides balance ([`Tables::close`]).
 

@@ -22,8 +22,8 @@ pub enum ProveError {
     /// More values are clipped than a proof may list, of inner chunks, too.
     #[error("{0}; the model is far from its calibration text on this prompt")]
     Clipped(#[from] StatisticsError),
-    /// A list of clipped values would show what a proof is asked to hide.
-    #[error("{got} values are clipped on this prompt, which a proof that hides activations cannot say; ask for a proof that hides nothing, or set up the model with a calibration text that is more like the prompt")]
+    /// A list of clipped values would show what a proof is asked to hide. The message does not say how many there are, because that would show more.
+    #[error("a value is clipped on this prompt, and a proof that hides activations cannot say so; ask for a proof that hides nothing, or set up the model with a calibration text that is more like the prompt")]
     HiddenClips { got: usize },
     /// Clipped values, where the proof is to list none.
     #[error("{got} values are clipped on this prompt, and the proof was to have none; another prompt, or a model that is set up with a calibration text more like it, may clip none")]

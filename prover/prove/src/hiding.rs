@@ -1,6 +1,6 @@
 //! The randomness of a proof that hides activations (docs/protocol.md, section 17): blind units, the mask, and the tape whose entries are the pads.
 //!
-//! It is drawn anew for every proof, lives in memory only, and is overwritten when the proof is made. Nothing but a test can choose it.
+//! It is drawn anew for every proof, lives in memory only, and is overwritten when the proof is made. No option, file or variable of the environment chooses it; functions for tests do ([`Secrets::of`], [`Rehearsal`]).
 
 mod rehearsal;
 

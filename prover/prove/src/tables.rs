@@ -37,7 +37,7 @@ pub fn counts(
     Ok(counts)
 }
 
-/// Adds the counts to the columns that are committed to, where the key has them there.
+/// Adds the counts to the columns that are committed to, if the tables are a tree.
 pub(crate) fn add_counts(
     columns: &mut dyn Columns,
     shape: &Shape,

@@ -43,7 +43,8 @@ impl HiddenCode {
             let (params, columns) = slots.commitment(columns);
             // A query shows an entry of the tape's word, and the claim on the tape says one more thing of it.
             let tape = Tape::of(shape, queries + 2, &[key.opened(chunk), columns]);
-            (tape.entries <= slots.tape()).then_some(Self { params, columns, tape })
+            let fits = tape.entries <= slots.tape() && params.check().is_ok();
+            fits.then_some(Self { params, columns, tape })
         })
     }
 

@@ -13,6 +13,8 @@ type K = SecureField;
 pub struct Rehearsal {
     /// Pads, and the element that is added to the message under each: lies.
     pub lies: Vec<(usize, K)>,
+    /// Changes the answers about products.
+    pub change_answers: Option<fn(&mut [K])>,
     /// The root that is said in the place of the root of the activations.
     pub root: Option<Digest>,
     /// What is said in the place of all other messages.
@@ -67,7 +69,10 @@ impl Rehearsal {
     }
 
     /// The answers to give.
-    pub(crate) fn answers(&self, own: Vec<K>) -> Vec<K> {
+    pub(crate) fn answers(&self, mut own: Vec<K>) -> Vec<K> {
+        if let Some(change) = self.change_answers {
+            change(&mut own);
+        }
         self.script.as_ref().map_or(own, |script| script.answers.clone())
     }
 

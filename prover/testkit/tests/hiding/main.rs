@@ -5,7 +5,9 @@ mod equivocation;
 
 use std::sync::OnceLock;
 
+use num_traits::Zero;
 use stwo::core::fields::qm31::SecureField;
+use stwo::core::fields::FieldExpOps;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Pooling, WeightFormat};
 use tessera_circuits::shape::LeafLimits;
@@ -14,7 +16,7 @@ use tessera_circuits::table_tree::TableArgument;
 use tessera_model::generate::GenerateOptions;
 use tessera_prover::device::Device;
 use tessera_prover::hiding::{Rehearsal, Secrets, TapeKey};
-use tessera_prover::opening::params_for;
+use tessera_prover::opening::{params_for, OpeningProverError};
 use tessera_prover::scalar::Scalar;
 use tessera_prover::{
     boundaries, generate_statement, prove_statement, prove_with_secrets, ProofOptions, ProveError, ProveReport,
@@ -27,7 +29,7 @@ use tessera_testkit::{
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::context::Context;
 use tessera_verifier::gkr::GkrError;
-use tessera_verifier::hiding::{HiddenCode, HiddenProof};
+use tessera_verifier::hiding::{HiddenCode, HiddenProof, Tape};
 use tessera_verifier::ledger::hidden_security_bits;
 use tessera_verifier::length::{most_bytes, most_hidden_bytes};
 use tessera_verifier::listen::TapeError;
@@ -171,6 +173,14 @@ fn keys_of_a_stark_have_proofs_that_hide() {
     let [hiding, clear] = [hiding, clear].map(|own| own.expect("a proof"));
     let hidden_bits = hidden_security_bits(key, scene.statement.lengths());
     assert_eq!(hidden_bits, Some(hiding.security_bits));
+    // As many as under a key of trees, and more than a STARK leaves.
+    let tree = Scene::small();
+    assert_eq!(tree.statement.lengths(), scene.statement.lengths());
+    assert_eq!(
+        hidden_bits,
+        hidden_security_bits(&tree.model.key, tree.statement.lengths())
+    );
+    assert!(hiding.security_bits > clear.security_bits + 1.0);
     for own in [&hiding, &clear] {
         let verified = verify_bytes(key, &own.bytes).expect("an honest proof");
         assert_eq!(verified.security_bits, own.security_bits);
@@ -216,7 +226,7 @@ fn every_kind_of_model_hides() {
     }
 }
 
-/// Two proofs of one statement have nothing in common but the statement: no message, no row, no answer.
+/// Two proofs of one statement have no message and no answer in common, place by place.
 #[test]
 fn two_proofs_of_a_statement_have_no_element_in_common() {
     let scene = Scene::small();
@@ -266,51 +276,139 @@ fn devices_agree() {
     );
 }
 
-/// A prover that says another message than the true one, under the true pad, is refused: each message is bound by an equation.
-fn lie(scene: &Scene, step: usize) {
-    let tape = scene.code().tape;
-    let messages = (tape.unused..tape.messages).rev().step_by(step);
-    for entry in messages.chain(tape.cross..tape.entries) {
+/// Asserts that a proof with these secrets is refused by the folding, in which all equations are proved.
+fn assert_refused(scene: &Scene, secrets: Secrets, what: &str) {
+    let (.., verdict) = scene.attempt(scene.model.device, secrets);
+    let folded = matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim)));
+    assert!(folded, "{what}: {verdict:?}");
+}
+
+/// A prover that says another message than the true one, under the true pad of one of these entries, is refused: each message is bound by an equation.
+fn lie(scene: &Scene, entries: impl Iterator<Item = usize>) {
+    for entry in entries {
         let lies = Rehearsal {
             lies: vec![(entry, K::from(1))],
             ..Rehearsal::default()
         };
-        let secrets = scene.secrets(2).rehearsing(lies);
-        let (.., verdict) = scene.attempt(scene.model.device, secrets);
-        assert!(verdict.is_err(), "a lie under pad {entry} of {tape:?}");
+        assert_refused(
+            scene,
+            scene.secrets(2).rehearsing(lies),
+            &format!("a lie under pad {entry}"),
+        );
     }
 }
 
 /// Scalars of products that do not fit pads and masks are refused.
-fn falsify(scene: &Scene, step: usize) {
-    let tape = scene.code().tape;
+fn falsify(scene: &Scene, scalars: impl Iterator<Item = usize>) {
+    for entry in scalars {
+        let secrets = scene.secrets(3);
+        let value = secrets.tape()[entry] + K::from(1);
+        assert_refused(scene, secrets.with_entry(entry, value), &format!("scalar {entry}"));
+    }
+}
+
+/// The entries with pads of messages, and those with scalars.
+fn entries(tape: &Tape) -> [Vec<usize>; 2] {
+    let messages = (tape.unused..tape.messages).chain(tape.cross..tape.entries);
     let scalars = tape.products.iter().flat_map(|own| {
         let forms = 0..own.forms.len();
         forms.flat_map(|form| own.scalars(form))
     });
-    for entry in scalars.step_by(step) {
-        let secrets = scene.secrets(3);
-        let value = secrets.tape()[entry] + K::from(1);
-        let (.., verdict) = scene.attempt(scene.model.device, secrets.with_entry(entry, value));
-        assert!(verdict.is_err(), "scalar {entry}");
-    }
+    [messages.collect(), scalars.collect()]
 }
 
-/// Steps that share no factor with the widths of messages, so that every kind of message and of scalar is among those that are tried.
+/// An entry of every kind: sum and denominator of a root, a child, a round of lookups, claim, round and operands of the matmuls, a round of the linear
+/// claims, round and evaluation of both commitments, all cross values; and the scalars of a layer and of the matmuls.
+fn kinds(scene: &Scene) -> [Vec<usize>; 2] {
+    let (tape, columns) = (scene.code().tape, scene.code().columns);
+    let (first, matmuls) = (&tape.products[0], tape.products.last().expect("the matmuls"));
+    let [child, .., sum, denominator] = first.operands[..] else {
+        panic!("operands of a first layer");
+    };
+    let operands = matmuls.operands[0];
+    let claims = matmuls.operands.last().expect("operands") + 1;
+    let evaluation = tape.messages - 1;
+    let weights = evaluation - 2 * columns.log_bands() as usize - 1;
+    let mut messages = vec![sum, denominator, child];
+    // The rounds of the second layer come after the children of the first one.
+    messages.push(child + 4);
+    // Before the operands of the matmuls their last round, and so many rounds before it the claim.
+    let shape = scene.model.key.hidden_shape(scene.statement.lengths());
+    messages.extend([operands - 1, operands - 1 - 2 * shape.product_variables() as usize]);
+    messages.extend([
+        operands,
+        operands + 1,
+        claims,
+        weights - 1,
+        weights,
+        evaluation - 1,
+        evaluation,
+    ]);
+    messages.extend(tape.cross..tape.entries);
+    let scalars = [first, matmuls].map(|own| own.scalars(0));
+    [messages, scalars.concat()]
+}
+
 #[test]
 fn messages_and_scalars_are_not_free() {
     for scene in [Scene::small(), Scene::lifted()] {
-        lie(scene, 43);
-        falsify(scene, 29);
+        for seed in [2, 3] {
+            let (.., verdict) = scene.attempt(scene.model.device, scene.secrets(seed));
+            verdict.expect("an honest proof");
+        }
+        let [messages, scalars] = kinds(scene);
+        let all = entries(&scene.code().tape);
+        assert!(messages.iter().all(|own| all[0].contains(own)));
+        assert!(scalars.iter().all(|own| all[1].contains(own)));
+        lie(scene, messages.into_iter());
+        falsify(scene, scalars.into_iter());
     }
 }
 
+/// Answers are bound to masks and pads, not by their products alone: of two factors one is doubled and the other one halved.
 #[test]
-#[ignore = "takes some minutes: all that the test above takes samples of; run by .ci/nightly"]
+fn answers_with_the_same_products_are_refused() {
+    fn change(answers: &mut [K]) {
+        let [.., a, b] = answers else {
+            panic!("answers about the last matmul");
+        };
+        let two = K::from(2);
+        assert!(!a.is_zero() && !b.is_zero());
+        *a *= two;
+        *b *= two.inverse();
+    }
+    let scene = Scene::small();
+    let changed = Rehearsal {
+        change_answers: Some(change),
+        ..Rehearsal::default()
+    };
+    assert_refused(
+        scene,
+        scene.secrets(5).rehearsing(changed),
+        "answers with the same products",
+    );
+}
+
+/// Two equations are violated by as much, one by more and one by less: each has a weight of its own, so the violations do not cancel.
+#[test]
+fn violations_of_two_equations_do_not_cancel() {
+    let scene = Scene::small();
+    let tape = scene.code().tape;
+    // The scalar of the masks is in one equation only.
+    let [[.., a], [.., b]] = [0, 1].map(|form| tape.products[0].scalars(form));
+    let secrets = scene.secrets(6);
+    let [more, less] = [secrets.tape()[a] + K::from(1), secrets.tape()[b] - K::from(1)];
+    let secrets = secrets.with_entry(a, more).with_entry(b, less);
+    assert_refused(scene, secrets, "two scalars");
+}
+
+#[test]
+#[ignore = "takes some minutes: all entries, of which the test above takes one of every kind; run by .ci/nightly"]
 fn no_message_and_no_scalar_is_free() {
     for scene in [Scene::small(), Scene::lifted()] {
-        lie(scene, 1);
-        falsify(scene, 1);
+        let [messages, scalars] = entries(&scene.code().tape);
+        lie(scene, messages.into_iter());
+        falsify(scene, scalars.into_iter());
     }
 }
 
@@ -445,6 +543,25 @@ fn what_cannot_hide_is_refused_by_name() {
     let statement = generate_statement(&clipping.prover(), &prompt, &options, &Silent).expect("a text");
     let refused = prove_statement(&clipping.prover(), statement.clone(), HIDING, &Silent);
     assert!(matches!(refused, Err(ProveError::HiddenClips { got: 1.. })));
+    // A prover that lists the values, which are true, is refused by the verifier, whom it asks for the equations.
+    let scene = Scene {
+        chunk: Chunk::whole(clipping.key.config.layers),
+        model: clipping,
+        statement,
+    };
+    let proved = scene.claimed(|claim| {
+        let secrets = scene.secrets(4);
+        prove_with_secrets(&scene.model.prover(), claim, secrets, &|_, _| ()).map(|_| ())
+    });
+    let Err(ProveError::Opening(OpeningProverError::Equations(refused))) = proved else {
+        panic!("{proved:?}");
+    };
+    assert!(matches!(*refused, VerifyError::HiddenClips { got: 1.. }), "{refused}");
+    let Scene {
+        model: clipping,
+        statement,
+        ..
+    } = scene;
 
     // Contracts ask for these, whether activations are hidden or not.
     let without_clips = ProofOptions {
