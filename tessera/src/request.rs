@@ -179,7 +179,7 @@ impl ProofRequest {
         })
     }
 
-    /// What is asked of the proof beside its statement.
+    /// The options of the proof that its statement does not say.
     pub const fn asked<'a>(&self, admits: Option<Admits<'a>>) -> ProofOptions<'a> {
         ProofOptions {
             context: self.context,

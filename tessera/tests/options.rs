@@ -1,4 +1,4 @@
-//! What options ask for is done, or refused by name: never left out.
+//! The library does everything that options ask for, or refuses it by name.
 
 use std::path::{Path, PathBuf};
 

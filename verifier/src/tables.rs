@@ -1,6 +1,7 @@
-//! The tables' side of the lookups (docs/protocol.md, section 9), in the way that the key says, or by a tree in a proof that hides its activations. [`Tables`] has three calls, and nothing
-//! else in the verification of a chunk knows of ways: what is absorbed before the challenges of the lookups ([`Tables::absorb`]), what the
-//! sums of lookups have beside the trees of the lookups ([`Tables::side`]), and that both sides balance ([`Tables::close`]).
+//! The tables' side of the lookups (docs/protocol.md, section 9), in the way that the key says, or by a tree in a proof that hides its
+//! activations. [`Tables`] has three calls, and nothing else in the verification of a chunk knows of ways: one for the messages before the
+//! challenges of the lookups ([`Tables::absorb`]), one for the tree of the tables ([`Tables::side`]), and one that checks that both sides
+//! balance ([`Tables::close`]).
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;

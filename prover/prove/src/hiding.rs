@@ -90,7 +90,7 @@ pub struct Secrets {
     mask: Vec<K>,
     tape: Vec<K>,
     empty: Column,
-    /// What a test changes; nothing in a proof for anybody else.
+    /// The changes that a test makes to the proof; only tests make any.
     rehearsal: Option<Rehearsal>,
 }
 
@@ -144,7 +144,7 @@ impl Secrets {
         self
     }
 
-    /// What a test changes of the proof.
+    /// The changes that a test makes to the proof, if a test makes it.
     pub(crate) const fn rehearsal(&self) -> Option<&Rehearsal> {
         self.rehearsal.as_ref()
     }

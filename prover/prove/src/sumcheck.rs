@@ -121,7 +121,7 @@ fn begin<T: Into<Table> + Send>(
     states.collect()
 }
 
-/// What a batch claims.
+/// The claim of a batch.
 enum Claim {
     /// The prover says it.
     Said(SecureField),

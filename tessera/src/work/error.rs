@@ -100,7 +100,7 @@ pub enum WorkError {
     /// The proof has to be in one piece, which a job does not make: use [`Model::prove`](crate::Model::prove).
     #[error("proofs in chunks {asked}: prove in one piece, without a work directory")]
     OnePiece {
-        /// What is asked of the proof and chunks do not have, as the rest of a sentence: `hide no activations`, for example.
+        /// The property of a proof in chunks for which the request is refused, as the rest of a sentence: `hide no activations`, for example.
         asked: &'static str,
     },
     /// The job has fewer chunks.

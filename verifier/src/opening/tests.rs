@@ -210,7 +210,7 @@ fn a_list_without_claims_is_refused() {
     assert_eq!(bits, [0.0]);
 }
 
-/// A mask is in the one commitment to activations: without it nothing would say what the tape is, and with two it would be said twice.
+/// An opening with a mask needs exactly one commitment to activations, because the mask and the tape are committed to behind its columns.
 #[test]
 fn a_mask_has_one_commitment() {
     let tape = Tape {

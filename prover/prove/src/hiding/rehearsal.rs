@@ -1,5 +1,5 @@
 //! Proofs that tests make with secrets of their own choice: with lies under pads, and with the messages of another proof, to show that these messages fit
-//! other activations, too. A prover that is not rehearsing says what it has to say.
+//! other activations, too. A prover without a [`Rehearsal`] sends its own messages.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,18 +8,18 @@ use tessera_verifier::suite::Digest;
 
 type K = SecureField;
 
-/// What a test changes of a proof that hides activations.
+/// Changes that a test makes to a proof that hides activations.
 #[derive(Clone, Debug, Default)]
 pub struct Rehearsal {
     /// Pads, and the element that is added to the message under each: lies.
     pub lies: Vec<(usize, K)>,
     /// Changes the answers about products.
     pub change_answers: Option<fn(&mut [K])>,
-    /// The root that is said in the place of the root of the activations.
+    /// The root that the prover sends instead of the root of its activations.
     pub root: Option<Digest>,
-    /// What is said in the place of all other messages.
+    /// The messages of another proof, which the prover sends instead of its own.
     pub script: Option<Script>,
-    /// Where the prover writes down what it would have said.
+    /// The prover records its own messages here.
     pub record: Arc<Mutex<Record>>,
 }
 
@@ -36,7 +36,7 @@ pub struct Script {
     pub word: Vec<K>,
 }
 
-/// What a prover has to say, and what it was asked.
+/// The messages of a prover without their pads, and the challenges that a test needs.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// By entry of the tape, the message without its pad.
@@ -47,7 +47,7 @@ pub struct Record {
     pub scales: Vec<K>,
     /// The factor of the tape.
     pub tape_scale: K,
-    /// Where the word is claimed, each place with its weight.
+    /// The points of the claims on the word, each with its weight.
     pub points: Vec<(K, Vec<K>)>,
 }
 
@@ -81,7 +81,7 @@ impl Rehearsal {
         self.script.as_ref().map_or(own, |script| script.tape_values)
     }
 
-    /// The word to fold, where it is claimed, and what it is the sum with.
+    /// Records the word, the points of its claims and its factors, and returns the word to fold instead if there is a script.
     pub(crate) fn word(&self, own: &[K], points: &[(K, Vec<K>)], scales: &[K], tape_scale: K) -> Option<&[K]> {
         self.record(|record| {
             record.word = own.to_vec();

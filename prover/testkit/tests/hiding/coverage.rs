@@ -91,7 +91,7 @@ fn reason(field: &str) -> Option<Reason> {
     own.map(|(_, reason)| *reason)
 }
 
-/// The fields of a proof, with those of its chunk and of the messages that hide it, and how many values each has.
+/// Every field of a proof, of its chunk and of its hiding messages, with the number of its values.
 fn fields(proof: &Proof, hidden: &HiddenProof) -> Vec<(String, usize)> {
     let mut fields = Vec::new();
     for value in [serde_json::to_value(proof), serde_json::to_value(hidden)] {

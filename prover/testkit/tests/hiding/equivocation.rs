@@ -101,7 +101,7 @@ fn rehearse(
     Rehearsed { proof, hidden, record }
 }
 
-/// Another witness of the statement: in rows of padding, values of attention are those of a row of the text, which nothing reads.
+/// Makes another witness of the statement: it copies the attention values of a text row into the padding rows, which nothing reads.
 fn other_witness(rows: usize) -> impl Fn(&Shape, &mut [Vec<Column>]) {
     move |shape, columns| {
         let axes = shape.axes(Part::V);
