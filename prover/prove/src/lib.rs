@@ -412,7 +412,8 @@ fn unchecked(
     let mut transcript = open_transcript(claim, &params, code);
     let (relations, trees, forest) = (shape.config.relations(), lookup_trees(shape), Forest::of(shape));
     let mut columns = device.columns(run.columns)?;
-    add_counts(&mut *columns, shape, (&trees, &forest), watch)?;
+    let change_counts = secrets.and_then(Secrets::rehearsal).and_then(|own| own.change_counts);
+    add_counts(&mut *columns, shape, (&trees, &forest), change_counts, watch)?;
     let columns = &*columns;
     let mut activations = watch.phase("commit activations", || {
         Activations::commit(suite, shape, columns, params, secrets)

@@ -37,18 +37,22 @@ pub fn counts(
     Ok(counts)
 }
 
-/// Adds the counts to the columns that are committed to, if the tables are a tree.
+/// Adds the counts to the columns that are committed to, if the tables are a tree. A test may change them.
 pub(crate) fn add_counts(
     columns: &mut dyn Columns,
     shape: &Shape,
     lookups: (&[LookupTree], &Forest),
+    change: Option<fn(&mut [Column])>,
     watch: &mut Stopwatch<'_>,
 ) -> Result<(), DeviceError> {
     let Some(tree) = shape.table_tree() else {
         return Ok(());
     };
     watch.phase("count lookups", || {
-        let counts = counts(&*columns, &tree, lookups)?;
+        let mut counts = counts(&*columns, &tree, lookups)?;
+        if let Some(change) = change {
+            change(&mut counts);
+        }
         columns.add(Part::COUNTS, counts)
     })
 }

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use stwo::core::fields::qm31::SecureField;
 use tessera_verifier::suite::Digest;
 
+use crate::column::Column;
+
 type K = SecureField;
 
 /// Changes that a test makes to a proof that hides activations.
@@ -13,6 +15,8 @@ type K = SecureField;
 pub struct Rehearsal {
     /// Pads, and the element that is added to the message under each: lies.
     pub lies: Vec<(usize, K)>,
+    /// Changes how often the entries of the tables are said to be used.
+    pub change_counts: Option<fn(&mut [Column])>,
     /// Changes the answers about products.
     pub change_answers: Option<fn(&mut [K])>,
     /// The root that the prover sends instead of the root of its activations.

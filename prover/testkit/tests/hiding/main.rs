@@ -6,6 +6,7 @@ mod equivocation;
 use std::sync::OnceLock;
 
 use num_traits::Zero;
+use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::chunk::Chunk;
@@ -14,6 +15,7 @@ use tessera_circuits::shape::LeafLimits;
 use tessera_circuits::statement::Statement;
 use tessera_circuits::table_tree::TableArgument;
 use tessera_model::generate::GenerateOptions;
+use tessera_prover::column::Column;
 use tessera_prover::device::Device;
 use tessera_prover::hiding::{Rehearsal, Secrets, TapeKey};
 use tessera_prover::opening::{params_for, OpeningProverError};
@@ -386,6 +388,27 @@ fn answers_with_the_same_products_are_refused() {
         scene,
         scene.secrets(5).rehearsing(changed),
         "answers with the same products",
+    );
+}
+
+/// A prover that says an entry of the tables is used once more than it is: lookups that do not balance the tables are refused under pads, too.
+#[test]
+fn lookups_that_do_not_balance_are_refused() {
+    fn change(counts: &mut [Column]) {
+        match &mut counts[0] {
+            Column::Small { cells, .. } => cells[0] += 1,
+            Column::Elements(cells) => cells[0] += BaseField::from(1),
+        }
+    }
+    let scene = Scene::small();
+    let changed = Rehearsal {
+        change_counts: Some(change),
+        ..Rehearsal::default()
+    };
+    assert_refused(
+        scene,
+        scene.secrets(7).rehearsing(changed),
+        "a count that is one too large",
     );
 }
 
