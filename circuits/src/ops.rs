@@ -6,6 +6,7 @@
 pub mod attention;
 pub mod ff;
 pub mod head_norms;
+pub mod ids;
 pub mod logits;
 pub mod norms;
 mod operator;
@@ -47,6 +48,7 @@ pub fn operators<'a, K: Scalar + 'a>() -> Vec<&'a dyn Operator<K>> {
         &attention::Attention,
         &ff::Mlp,
         &logits::Choice,
+        &ids::Ids,
     ]
 }
 

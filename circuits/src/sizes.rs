@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use crate::chunk::Chunk;
 use crate::model::{log_ceil, LeadingRows, LimbSet, Matmul, ModelConfig, Padded};
 use crate::scalar::{Source, Word};
-use crate::statement::Lengths;
+use crate::statement::{HiddenLengths, Lengths};
 use crate::text::TextEnd;
 
 /// log2 of the tokens of a block: rows are committed in blocks, and scores for pairs of them.
@@ -58,6 +58,8 @@ pub struct Sizes {
     pub token: u32,
     /// Number of output tokens.
     pub outputs: usize,
+    /// How many ids are hidden.
+    pub hidden: HiddenLengths,
     /// How accumulators are claimed.
     pub limbs: LimbSet,
 }
@@ -65,7 +67,7 @@ pub struct Sizes {
 impl Sizes {
     /// Of a chunk of a model and a statement of these lengths.
     pub fn new(model: &ModelConfig, limbs: LimbSet, chunk: &Chunk, lengths: impl Into<Lengths>) -> Self {
-        let Lengths { rows, outputs } = lengths.into();
+        let Lengths { rows, outputs, hidden } = lengths.into();
         let config = chunk.config(model);
         Self {
             padded: config.padded(),
@@ -74,6 +76,7 @@ impl Sizes {
             rows,
             token: ModelConfig::token_log(rows),
             outputs,
+            hidden,
             limbs,
         }
     }

@@ -55,7 +55,7 @@ impl fmt::Display for TableArgument {
 
 impl Part {
     /// How often the entries of the tables are used: a column for every relation of every balance group.
-    pub const COUNTS: Self = Self::new(14, "Counts");
+    pub const COUNTS: Self = Self::new(15, "Counts");
 }
 
 /// The entries of all tables as the leaves of a tree: a plane of `2^16` fractions for every relation, `-count / tuple`, then padding `0 / 1`. The

@@ -251,6 +251,8 @@ pub struct ProveArgs {
     /// piece, and no value may be clipped
     #[arg(long, conflicts_with = "work")]
     pub hide: bool,
+    #[command(flatten)]
+    pub hidden: HiddenArgs,
     /// Proof file to write; - is standard output, and the report goes to standard error
     #[arg(long, value_name = "FILE", required_unless_present = "batch")]
     pub out: Option<PathBuf>,
@@ -276,6 +278,24 @@ pub struct ProveArgs {
     /// [default: 80 % of the available memory]
     #[arg(long, value_name = "BYTES")]
     pub memory: Option<Budget>,
+}
+
+/// Which ids a proof hides.
+#[derive(Clone, Debug, Args)]
+pub struct HiddenArgs {
+    /// Hide the prompt, and the activations; --public-prefix and --public-suffix say which ids of it are shown [default: those around the text, which are special
+    /// tokens or a chat template's]
+    #[arg(long, conflicts_with_all = ["work", "batch", "for_chain"])]
+    pub hide_prompt: bool,
+    /// Hide the output, and the activations
+    #[arg(long, conflicts_with_all = ["work", "batch", "for_chain"])]
+    pub hide_output: bool,
+    /// Show so many ids of a hidden prompt from its first one on
+    #[arg(long, value_name = "N", requires = "hide_prompt")]
+    pub public_prefix: Option<usize>,
+    /// Show so many ids of a hidden prompt up to its last one
+    #[arg(long, value_name = "N", requires = "hide_prompt")]
+    pub public_suffix: Option<usize>,
 }
 
 /// How the chunks of a work directory are proved.

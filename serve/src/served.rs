@@ -126,7 +126,7 @@ impl Served {
         };
         if settings.proofs == Proofs::Always {
             let outputs = usize::from(served.generates());
-            let shortest = served.accept(Lengths { rows: 1, outputs });
+            let shortest = served.accept(Lengths::new(1, outputs));
             shortest.map_err(OpenError::Unprovable)?;
         }
         Ok(served)
@@ -175,20 +175,20 @@ impl Served {
         if let Some(known) = self.divisions().get(&(rows, outputs)) {
             return known.clone();
         }
-        let division = self.planned(Lengths { rows, outputs });
+        let division = self.planned(Lengths::new(rows, outputs));
         self.divisions().insert((rows, outputs), division.clone());
         division
     }
 
     /// The longest text that is accepted as one of these lengths is.
-    fn bound(&self, Lengths { rows, outputs }: Lengths) -> (usize, usize) {
+    fn bound(&self, Lengths { rows, outputs, .. }: Lengths) -> (usize, usize) {
         let most = self.model.key.config.context;
         let rows = rows.next_power_of_two().min(most.max(rows));
         (rows, outputs.next_power_of_two().min(rows).max(outputs))
     }
 
     /// The longest text whose proof commits to as many rows as that of one of these lengths.
-    fn block(&self, Lengths { rows, outputs }: Lengths) -> (usize, usize) {
+    fn block(&self, Lengths { rows, outputs, .. }: Lengths) -> (usize, usize) {
         let most = self.model.key.config.context;
         let rows = Sizes::text_rows_of(rows).min(most.max(rows));
         (rows, Sizes::text_rows_of(outputs.max(1)).min(rows).max(outputs))

@@ -173,7 +173,7 @@ impl Model {
         progress.done();
         let prompt = request.prompt.clone();
         let text = match self.key.config.generates() {
-            true => self.text(&prompt.ids, &report.proof.statement.output)?,
+            true => self.text(&prompt.ids, &report.statement.output)?,
             false => None,
         };
         Ok(Proof {
@@ -246,7 +246,7 @@ impl Model {
         out: impl AsRef<Path>,
         progress: &dyn Progress,
     ) -> Result<(Driver, WorkDir), Error> {
-        if options.hide_activations {
+        if options.hides() {
             let asked = "hide no activations";
             return Err(WorkError::OnePiece { asked }.into());
         }

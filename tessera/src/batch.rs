@@ -102,7 +102,9 @@ impl Batch<'_> {
         let read = ProofRequest::new(&model.key, tokenizer, &request.prompt, options)?;
         if let Some((verified, proof_bytes)) = self.proved_before(&path, &read)? {
             let same = verified.context == read.context && verified.hides_activations == read.hide_activations;
-            if same && read.is_answered_by(&verified.statement, &model.key, tokenizer) {
+            // Nobody can tell from a proof that hides ids which ones it hides.
+            let shown = read.hidden_ids.is_none() && !verified.statement.hides_ids();
+            if same && shown && read.is_answered_by(&verified.statement, &model.key, tokenizer) {
                 return Ok(BatchOutcome::Present {
                     security_bits: verified.security_bits,
                     statement: Box::new(verified.statement),

@@ -479,6 +479,7 @@ fn named(tokenizer: Option<&Tokenizer>, before: &[u32], id: u32) -> NamedToken {
     let text = pieces.and_then(|texts| match texts.output.pieces.into_iter().next()? {
         Piece::Text(text) => Some(text),
         Piece::Special { name, .. } => name,
+        Piece::Hidden(_) => None,
     });
     NamedToken { id, text }
 }

@@ -2,7 +2,7 @@
 
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::sizes::Sizes;
-use tessera_circuits::statement::{Lengths, Statement};
+use tessera_circuits::statement::{HiddenIds, Lengths, Statement};
 use tessera_model::generate::{token_rows, GenerateError, GenerateOptions};
 use tessera_prover::{Admits, ProofOptions, ProveError};
 use tessera_text::chat::Date;
@@ -34,6 +34,8 @@ pub struct Options {
     pub for_chain: bool,
     /// Whether proofs hide activations, so that nobody learns more of them than the statement says.
     pub hide_activations: bool,
+    /// Which ids of prompt and answer proofs hide; if any, they hide activations, too.
+    pub hidden_ids: HiddenIds,
 }
 
 impl Options {
@@ -60,6 +62,10 @@ impl Options {
             memory,
             answer,
             hide_activations: false,
+            hidden_ids: HiddenIds {
+                prompt: None,
+                output: false,
+            },
             for_chain: false,
         }
     }
@@ -92,6 +98,19 @@ impl Options {
         self
     }
 
+    /// Hides these ids in proofs, and activations.
+    #[must_use]
+    pub const fn hiding(mut self, ids: HiddenIds) -> Self {
+        self.hidden_ids = ids;
+        self.hide_activations = true;
+        self
+    }
+
+    /// Whether proofs hide anything.
+    pub const fn hides(&self) -> bool {
+        self.hide_activations || !self.hidden_ids.is_none()
+    }
+
     /// Uses at most this much memory.
     #[must_use]
     pub const fn within(mut self, memory: Budget) -> Self {
@@ -108,10 +127,10 @@ impl Options {
 pub fn lengths(key: &ModelKey, prompt: usize, tokens: Option<usize>) -> Result<Lengths, GenerateError> {
     match (key.config.generates(), tokens) {
         (false, Some(_)) => Err(GenerateError::Encoder),
-        (_, tokens) => Ok(Lengths {
-            rows: token_rows(prompt, tokens.unwrap_or(1), key.config.context)?,
-            outputs: tokens.unwrap_or(0),
-        }),
+        (_, tokens) => Ok(Lengths::new(
+            token_rows(prompt, tokens.unwrap_or(1), key.config.context)?,
+            tokens.unwrap_or(0),
+        )),
     }
 }
 
@@ -126,6 +145,8 @@ pub struct ProofRequest {
     pub context: Option<Context>,
     /// Whether the proof hides activations.
     pub hide_activations: bool,
+    /// Which ids the proof hides.
+    pub hidden_ids: HiddenIds,
     /// Whether the proof is for contracts.
     pub for_chain: bool,
     /// The most token rows and output tokens.
@@ -158,7 +179,7 @@ impl ProofRequest {
         prompt: PromptIds,
         options: &Options,
     ) -> Result<Self, Error> {
-        if options.hide_activations && options.for_chain {
+        if options.hides() && options.for_chain {
             return Err(Error::HiddenForChain);
         }
         let (config, generate) = (&key.config, options.generate);
@@ -168,10 +189,16 @@ impl ProofRequest {
             None => None,
         };
         let tokens = sought.as_ref().map_or(generate.tokens, Sought::tokens);
+        let hidden_ids = options.hidden_ids;
+        hidden_ids
+            .check(&prompt.ids, config, &key.params.leading)
+            .map_err(ProveError::from)?;
+        let lengths = lengths(key, prompt.ids.len(), config.generates().then_some(tokens))?;
         Ok(Self {
-            lengths: lengths(key, prompt.ids.len(), config.generates().then_some(tokens))?,
+            lengths: lengths.hiding(prompt.ids.len(), &hidden_ids),
             context: options.context,
-            hide_activations: options.hide_activations,
+            hide_activations: options.hides(),
+            hidden_ids,
             for_chain: options.for_chain,
             prompt,
             generate,
@@ -184,6 +211,7 @@ impl ProofRequest {
         ProofOptions {
             context: self.context,
             hide_activations: self.hide_activations,
+            hidden_ids: self.hidden_ids,
             without_clips: self.for_chain,
             admits,
         }

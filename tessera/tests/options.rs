@@ -4,12 +4,19 @@ use std::path::{Path, PathBuf};
 
 use tempfile::{tempdir, TempDir};
 use tessera::batch::{self, BatchOutcome};
+use tessera::circuits::statement::{HiddenIds, Statement, HIDDEN};
 use tessera::circuits::table_tree::TableArgument;
 use tessera::verifier::suite::Suite;
 use tessera::verifier::verify::verify;
 use tessera::work::WorkError;
 use tessera::{Error, Model, Options, SetupOptions, Silent};
 use tessera_samples::{names, FIXTURE};
+
+/// The output, hidden.
+const OUTPUT: HiddenIds = HiddenIds {
+    prompt: None,
+    output: true,
+};
 
 /// The bundled checkpoint, set up so that its proofs can hide activations and contracts verify them.
 fn model() -> (TempDir, PathBuf) {
@@ -33,6 +40,7 @@ fn a_job_in_chunks_refuses_what_only_one_piece_has() {
     let work = dir.path().join("work");
     for (options, expected) in [
         (Options::at_most(1).hiding_activations(), "hide no activations"),
+        (Options::at_most(1).hiding(OUTPUT), "hide no activations"),
         (Options::at_most(1).for_chain(), "are verified by no contract"),
     ] {
         let refused = model.prepare(&work, "Once", &options, "long.proof", &Silent);
@@ -49,9 +57,13 @@ fn a_job_in_chunks_refuses_what_only_one_piece_has() {
 fn what_contracts_do_not_verify_is_not_proved_for_them() {
     let (_dir, path) = model();
     let model = Model::open(&path).expect("a model");
-    let both = Options::at_most(1).hiding_activations().for_chain();
-    let refused = model.prove("Once", &both, &Silent);
-    assert!(matches!(refused, Err(Error::HiddenForChain)), "{:?}", refused.err());
+    for hiding in [
+        Options::at_most(1).hiding_activations(),
+        Options::at_most(1).hiding(OUTPUT),
+    ] {
+        let refused = model.prove("Once", &hiding.for_chain(), &Silent);
+        assert!(matches!(refused, Err(Error::HiddenForChain)), "{:?}", refused.err());
+    }
 }
 
 /// A refusal shows no logit of a request that is asked to hide activations.
@@ -106,4 +118,28 @@ fn a_batch_proves_again_what_is_of_another_kind() {
         };
         assert_eq!(proved, again, "{options:?}");
     }
+}
+
+/// A proof that hides the output still gives its text to whoever makes it, and hides it in the file.
+#[test]
+fn a_hidden_output_is_given_to_its_prover() {
+    let (_dir, path) = model();
+    let model = Model::open(&path).expect("a model");
+    let proof = model.prove("Once upon a time", &Options::at_most(4).hiding(OUTPUT), &Silent);
+    let proof = proof.expect("a proof");
+    let open = model
+        .prove("Once upon a time", &Options::at_most(4), &Silent)
+        .expect("a proof");
+    assert_eq!(proof.text, open.text);
+    assert_eq!(proof.report.statement, open.report.statement);
+    let hidden = Statement {
+        output: vec![HIDDEN; 4],
+        ..open.report.statement
+    };
+    assert_eq!(
+        verify(&model.key, &proof.report.proof)
+            .expect("an honest proof")
+            .statement,
+        hidden
+    );
 }

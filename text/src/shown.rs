@@ -1,5 +1,7 @@
 //! Prompt and output as people read them.
 
+use tessera_circuits::statement::HIDDEN;
+
 /// A stretch of text, or a token that no text stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Piece {
@@ -14,12 +16,14 @@ pub enum Piece {
         /// As the tokenizer spells it.
         name: Option<String>,
     },
+    /// So many tokens that are hidden.
+    Hidden(usize),
 }
 
 /// Prompt or output.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Side {
-    /// Without special tokens.
+    /// Without special tokens, and without what is hidden.
     pub text: String,
     /// With special tokens: all ids, in order.
     pub pieces: Vec<Piece>,
@@ -58,8 +62,9 @@ impl Texts {
     /// # Errors
     /// If either has no text.
     pub fn of<D: Decode>(tokenizer: &D, prompt: &[u32], output: &[u32]) -> Result<Self, D::Error> {
-        let head = tokenizer.decode(prompt)?;
-        let text = continuation(tokenizer, &head, prompt, output)?;
+        let [shown, said] = [prompt, output].map(shown);
+        let head = tokenizer.decode(&shown)?;
+        let text = continuation(tokenizer, &head, &shown, &said)?;
         // The stretch of text that the output goes on with.
         let last = prompt.iter().rposition(|id| !is_text(tokenizer, *id));
         let stretch = prompt.get(last.map_or(0, |at| at + 1)..).unwrap_or_default();
@@ -79,6 +84,11 @@ impl Texts {
     pub fn whole(&self) -> String {
         format!("{}{}", self.prompt.text, self.output.text)
     }
+}
+
+/// The ids that are not hidden.
+fn shown(ids: &[u32]) -> Vec<u32> {
+    ids.iter().copied().filter(|id| *id != HIDDEN).collect()
 }
 
 /// What `ids` add to the text `head` of `before`.
@@ -108,8 +118,9 @@ fn pieces<D: Decode>(tokenizer: &D, before: &[u32], ids: &[u32]) -> Result<Vec<P
     let is_text = |id: u32| is_text(tokenizer, id);
     let mut pieces = Vec::new();
     let (mut before, mut position) = (before, 0);
-    for run in ids.chunk_by(|a, b| is_text(*a) && is_text(*b)) {
+    for run in ids.chunk_by(|a, b| is_text(*a) && is_text(*b) || [*a, *b] == [HIDDEN; 2]) {
         match run {
+            [HIDDEN, ..] => pieces.push(Piece::Hidden(run.len())),
             [id] if !is_text(*id) => pieces.push(Piece::Special {
                 position,
                 id: *id,

@@ -2,7 +2,7 @@
 
 use serde_json::{json, Map, Value};
 use tessera_circuits::model::ModelConfig;
-use tessera_circuits::statement::{Finish, Statement};
+use tessera_circuits::statement::{Finish, Statement, HIDDEN};
 use tessera_verifier::key::ModelKey;
 
 use crate::rows::{count, Rows};
@@ -22,6 +22,7 @@ pub struct Claim {
     finish: Finish,
     finish_text: String,
     ends_inside: Vec<usize>,
+    leading: usize,
     vector: Option<Vector>,
 }
 
@@ -45,6 +46,7 @@ impl Claim {
             finish: statement.finish(config),
             finish_text: finish(statement, config, name),
             ends_inside: statement.ends_inside(config),
+            leading: statement.leading(&key.params.leading),
             vector: Vector::of(statement, key),
         }
     }
@@ -95,18 +97,36 @@ impl Claim {
     /// The same for programs.
     pub fn add_to(&self, json: &mut Map<String, Value>) {
         let texts = self.texts.as_ref().ok();
-        let text = |side: fn(&Texts) -> &Side| json!(texts.map(|t| &side(t).text));
+        let said = &self.statement;
+        // A text with gaps is none.
+        let whole = |ids: &[u32]| texts.filter(|_| !ids.contains(&HIDDEN));
+        let [prompt, output] = [&*said.prompt, said.generated_ids()].map(whole);
+        let text = |texts: Option<&Texts>, side: fn(&Texts) -> &Side| json!(texts.map(|t| &side(t).text));
         let specials = |side: fn(&Texts) -> &Side| json!(texts.map(|t| specials(side(t))));
         let end = match self.finish {
             Finish::Stop { id } => Some(id),
-            Finish::Length { .. } => None,
+            Finish::Length { .. } | Finish::Hidden { .. } => None,
         };
         for (key, value) in [
-            ("prompt_ids", json!(self.statement.prompt)),
-            ("prompt_text", text(|t| &t.prompt)),
+            ("prompt_ids", ids(&said.prompt)),
+            ("prompt_text", text(prompt, |t| &t.prompt)),
             ("prompt_special_tokens", specials(|t| &t.prompt)),
         ] {
             json.insert(key.to_owned(), value);
+        }
+        if said.hides_prompt() || said.hides_output() {
+            let shown = |ids: &[u32]| ids.iter().filter(|id| **id != HIDDEN).count();
+            let tokens = said.generated_ids();
+            for (key, value) in [
+                ("lengths", json!({"prompt": said.prompt.len(), "output": tokens.len()})),
+                ("leading_rows", json!(self.leading)),
+                (
+                    "public_tokens",
+                    json!({"prompt": shown(&said.prompt), "output": shown(tokens)}),
+                ),
+            ] {
+                json.insert(key.to_owned(), value);
+            }
         }
         if let Err(reason) = &self.texts {
             json.insert("no_text".to_owned(), json!(reason));
@@ -114,13 +134,17 @@ impl Claim {
         if let Some(vector) = &self.vector {
             return vector.add_to(json);
         }
+        let inside = match self.finish {
+            Finish::Hidden { .. } => Value::Null,
+            _ => json!(self.ends_inside),
+        };
         for (key, value) in [
-            ("output_ids", json!(self.statement.output)),
-            ("output_text", text(|t| &t.output)),
+            ("output_ids", ids(&said.output)),
+            ("output_text", text(output, |t| &t.output)),
             ("output_special_tokens", specials(|t| &t.output)),
             ("finish_reason", json!(self.finish.reason())),
             ("end_token", json!(end)),
-            ("end_tokens_inside", json!(self.ends_inside)),
+            ("end_tokens_inside", inside),
         ] {
             json.insert(key.to_owned(), value);
         }
@@ -137,6 +161,7 @@ fn finish(statement: &Statement, config: &ModelConfig, name: impl Fn(u32) -> Str
             };
             format!("cut after {}{none}", count(tokens, "token"))
         }
+        Finish::Hidden { tokens } => format!("hidden, after {}", count(tokens, "token")),
     };
     let inside = statement.ends_inside(config);
     for position in inside.iter().take(NAMED) {
@@ -152,11 +177,20 @@ fn finish(statement: &Statement, config: &ModelConfig, name: impl Fn(u32) -> Str
     text
 }
 
+/// Ids for programs: null in the place of one that is hidden.
+pub fn ids(ids: &[u32]) -> Value {
+    let id = |id: &u32| match *id {
+        HIDDEN => Value::Null,
+        id => json!(id),
+    };
+    ids.iter().map(id).collect()
+}
+
 /// The special tokens of a side, by position.
 fn specials(side: &Side) -> Value {
     let special = |piece: &Piece| match piece {
         Piece::Special { position, id, name } => Some(json!({"position": position, "id": id, "name": name})),
-        Piece::Text(_) => None,
+        Piece::Text(_) | Piece::Hidden(_) => None,
     };
     side.pieces.iter().filter_map(special).collect()
 }

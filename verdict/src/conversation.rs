@@ -62,13 +62,16 @@ fn marker(name: &str) -> Option<Marker> {
     ROLES.iter().find(|role| **role == word).map(|role| Marker::Role(role))
 }
 
-/// The conversation of a claim; `None` if its prompt is none, or has no text.
+/// The conversation of a claim; `None` if its prompt is none, has no text, or hides tokens, as the hidden ones may begin and end turns.
 pub fn turns(claim: &Claim) -> Option<Vec<Turn>> {
     let texts = claim.texts().ok().filter(|_| claim.vector().is_none())?;
     of_pieces(&texts.prompt.pieces, &texts.output.pieces)
 }
 
 fn of_pieces(prompt: &[Piece], output: &[Piece]) -> Option<Vec<Turn>> {
+    if prompt.iter().any(|piece| matches!(piece, Piece::Hidden(_))) {
+        return None;
+    }
     let mut reader = Reader::default();
     prompt.iter().for_each(|piece| reader.read(piece));
     if !reader.marked {
@@ -93,6 +96,7 @@ fn said(piece: &Piece) -> String {
         Piece::Text(text) => shown::lines(text),
         Piece::Special { name: Some(name), .. } => format!(" {} ", shown::name(name)),
         Piece::Special { id, name: None, .. } => format!(" (id {id}: no token) "),
+        Piece::Hidden(tokens) => format!(" {} ", shown::hidden(*tokens)),
     }
 }
 

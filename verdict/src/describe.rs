@@ -12,9 +12,10 @@ use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::policy::queries;
 use tessera_verifier::proof::Proof;
 
+use crate::claim::ids;
 use crate::rows::{bytes, count, Rows};
 use crate::shown;
-use crate::verdict::{add_context, add_hidden, HIDES};
+use crate::verdict::{add_context, add_hidden, hides};
 
 /// A key and its recipe for machines; `tokens` is the length of the statement, prompt included, that security is said for.
 ///
@@ -143,19 +144,19 @@ pub fn proof_json(proof: &Proof, len: usize) -> Value {
         "kind": "proof",
         "format_version": proof.file_kind().version(),
         "model_id": proof.model.to_string(),
-        "prompt_ids": proof.statement.prompt,
+        "prompt_ids": ids(&proof.statement.prompt),
         "chunks": proof.chunks.len(),
         "proof_bytes": len,
         "verified": false,
     });
     let (name, output) = match proof.statement.vector() {
         Some(integers) => ("integers", json!(integers)),
-        None => ("output_ids", json!(proof.statement.output)),
+        None => ("output_ids", ids(&proof.statement.output)),
     };
     if let Some(fields) = json.as_object_mut() {
         fields.insert(name.to_owned(), output);
         add_context(proof.context, fields);
-        add_hidden(proof.hidden.is_some(), fields);
+        add_hidden(proof.hidden.is_some(), &proof.statement, fields);
     }
     json
 }
@@ -169,7 +170,7 @@ pub fn proof_rows(proof: &Proof, name: &str, len: usize) -> Rows {
         )
         .row("model", proof.model)
         .maybe("context", proof.context)
-        .maybe("hides", proof.hidden.as_ref().map(|_| HIDES))
+        .maybe("hides", proof.hidden.as_ref().map(|_| hides(&proof.statement)))
         .ids("prompt", &proof.statement.prompt);
     let rows = match proof.statement.vector() {
         Some(integers) => rows.row("vector", format!("{} integers", integers.len())),

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use tessera_circuits::chunk::Chunk;
 use tessera_recipe::Recipe;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::ledger::{ledger, Term};
+use tessera_verifier::ledger::{hidden_ledger, ledger, Term};
 use tessera_verifier::policy::MIN_BITS;
 use tessera_verifier::proof::Proof;
 
@@ -23,7 +23,7 @@ use crate::policy::{Expectations, Output};
 use crate::rows::{bytes, Rows};
 use crate::shown;
 use crate::text::Piece;
-use crate::verdict::{mode_text, proves, Outcome, Proved, Verdict, BUT_NOT, HIDES};
+use crate::verdict::{hides, mode_text, proves, Outcome, Proved, Verdict, BUT_NOT};
 
 /// More ids than these are not written into the commands of a page.
 const IDS: usize = 1024;
@@ -121,7 +121,7 @@ impl Page<'_> {
                 };
                 rows.maybe("context", proved.context())
                     .row("mode", mode_text(proved.chunks()))
-                    .maybe("hides", proved.hides_activations().then_some(HIDES))
+                    .maybe("hides", proved.hides_activations().then(|| hides(proved.statement())))
                     .row(
                         "security",
                         format!("{:.1} bits, proven (unique decoding)", proved.security_bits()),
@@ -248,20 +248,26 @@ impl Page<'_> {
                     .collect::<Vec<_>>()
             })
             .unwrap_or_default();
+        let lengths = proved.statement().lengths();
         let chunks = Chunk::partition(layers, key.config.layers).unwrap_or_default();
+        let all: Vec<Term> = match proved.hides_activations() {
+            true => hidden_ledger(key, lengths).map_or_else(Vec::new, |own| own.terms),
+            false => chunks
+                .iter()
+                .flat_map(|chunk| ledger(key, chunk, lengths).terms)
+                .collect(),
+        };
         let mut terms: Vec<(Term, f64)> = Vec::new();
-        for chunk in &chunks {
-            for term in ledger(key, chunk, proved.statement().lengths()).terms {
-                let error = (-term.bits).exp2();
-                match terms.iter_mut().find(|(known, _)| known.name == term.name) {
-                    Some((known, sum)) => {
-                        *sum += error;
-                        if term.bits < known.bits {
-                            *known = term;
-                        }
+        for term in all {
+            let error = (-term.bits).exp2();
+            match terms.iter_mut().find(|(known, _)| known.name == term.name) {
+                Some((known, sum)) => {
+                    *sum += error;
+                    if term.bits < known.bits {
+                        *known = term;
                     }
-                    None => terms.push((term, error)),
                 }
+                None => terms.push((term, error)),
             }
         }
         let whole = terms.into_iter().map(|(term, error)| Term {
@@ -367,7 +373,7 @@ impl Page<'_> {
         }
         match (self.expected.prompt_ids(), statement) {
             (Some(ids), _) => add("expect-prompt-ids", Some(ids).filter(short).map(list)),
-            (None, Some(statement)) if statement.prompt.len() <= IDS => {
+            (None, Some(statement)) if statement.prompt.len() <= IDS && !statement.hides_prompt() => {
                 add("expect-prompt-ids", Some(list(&statement.prompt)));
             }
             _ => {}
@@ -383,7 +389,7 @@ impl Page<'_> {
                         .map(|text| word(text)),
                 );
             }
-            (None, Some(proved)) if proved.statement().output.len() <= IDS => {
+            (None, Some(proved)) if proved.statement().output.len() <= IDS && !proved.statement().hides_output() => {
                 add("expect-output-ids", Some(list(&proved.statement().output)));
             }
             _ => {}

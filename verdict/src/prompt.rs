@@ -1,7 +1,8 @@
 //! Prompts, and the token ids that a model gets for them.
 
 use tessera_circuits::model::Output;
-use tessera_text::chat::{question, ChatError, ChatTemplate, Choice, Conversation, Date};
+use tessera_circuits::statement::HiddenPrompt;
+use tessera_text::chat::{question, ChatError, ChatTemplate, Choice, Conversation, Date, Json};
 use tessera_text::tokenizer::{Tokenizer, TokenizerError};
 use tessera_verifier::key::ModelKey;
 use thiserror::Error;
@@ -161,6 +162,12 @@ pub enum PromptError {
     /// The model makes scores, but no vectors.
     #[error("the model is a reranker: it makes scores of a query and a document, and no embeddings")]
     NoEmbedding,
+    /// Ids of the text cannot be told from those around it.
+    #[error(
+        "a text begins or ends in a token of what is around it, so it is not clear which ids are \
+         not the text's: say how many are shown"
+    )]
+    NoBorder,
     /// The prompt has no ids.
     #[error("the prompt has no tokens: its text encodes to nothing, and a model needs a token to go on from")]
     Empty,
@@ -223,6 +230,65 @@ impl Prompt {
         check(&ids.ids, key)?;
         Ok(ids)
     }
+
+    /// The ids before and behind a text, whatever it says: special tokens of the tokenizer, or what a chat template puts around the messages. They can be shown of a
+    /// prompt whose text is hidden. No ids of a prompt of ids, of a pair, or of a chat with tools or with messages that have more than a role and a text.
+    ///
+    /// # Errors
+    /// As [`Self::ids`], of the same prompt on the same date, whose ids these are; and [`PromptError::NoBorder`].
+    pub fn around_text(
+        &self,
+        key: &ModelKey,
+        tokenizer: Option<&Tokenizer>,
+        ids: &[u32],
+    ) -> Result<HiddenPrompt, PromptError> {
+        // Two texts that have no character in common.
+        let others = ["a", "Z"].map(|text| self.saying(text));
+        let [Some(first), Some(second)] = others else {
+            return Ok(HiddenPrompt::default());
+        };
+        let [first, second] = [first.ids(key, tokenizer)?.ids, second.ids(key, tokenizer)?.ids];
+        let same = |a: &[u32], b: &[u32]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let back = |ids: &[u32]| ids.iter().rev().copied().collect::<Vec<_>>();
+        let prefix = same(&first, &second);
+        let suffix = same(&back(&first), &back(&second));
+        let fits =
+            prefix + suffix <= ids.len() && same(&first, ids) >= prefix && same(&back(&first), &back(ids)) >= suffix;
+        match fits {
+            true => Ok(HiddenPrompt { prefix, suffix }),
+            false => Err(PromptError::NoBorder),
+        }
+    }
+}
+
+impl Prompt {
+    /// The same prompt with a text in the place of every text of its own; `None` if there is more in it than texts.
+    fn saying(&self, text: &str) -> Option<Self> {
+        match self {
+            Self::Text(_) => Some(text.into()),
+            Self::Chat { conversation, template } if conversation.tools.is_none() => {
+                let messages = conversation.messages.iter().map(|own| saying(own, text));
+                let conversation = Conversation {
+                    messages: messages.collect::<Option<_>>()?,
+                    ..conversation.clone()
+                };
+                let template = template.clone();
+                Some(Self::Chat { conversation, template })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A message that says a text in the place of its own; `None` if it says more than a text.
+fn saying(message: &Json, text: &str) -> Option<Json> {
+    let Json::Map(fields) = message else { return None };
+    let field = |(name, value): &(String, Json)| match (name.as_str(), value) {
+        ("role", _) => Some((name.clone(), value.clone())),
+        ("content", Json::Text(_)) => Some((name.clone(), Json::Text(text.to_owned()))),
+        _ => None,
+    };
+    fields.iter().map(field).collect::<Option<_>>().map(Json::Map)
 }
 
 /// Refuses ids that the model of a key cannot be given.

@@ -4,6 +4,8 @@ use std::fmt::Display;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use tessera_circuits::statement::HIDDEN;
+
 use crate::shown;
 
 pub use tessera_circuits::wording::{bytes, count, seconds};
@@ -72,11 +74,14 @@ impl Rows {
         self.with(name.to_owned(), text.into(), Some(""))
     }
 
-    /// Adds a list of ids, as in `4 ids: 1 147 203 9`.
+    /// Adds a list of ids, as in `4 ids: 1 147 203 9`, or `4 ids: 1 (2 hidden) 9`.
     pub fn ids(self, name: &str, ids: &[u32]) -> Self {
         let mut text = format!("{}:", count(ids.len(), "id"));
-        for id in ids {
-            text.push_str(&format!(" {id}"));
+        for run in ids.chunk_by(|a, b| [*a, *b] == [HIDDEN; 2]) {
+            match run {
+                [HIDDEN, ..] => text.push_str(&format!(" ({} hidden)", run.len())),
+                _ => run.iter().for_each(|id| text.push_str(&format!(" {id}"))),
+            }
         }
         self.with(name.to_owned(), text, Some(""))
     }

@@ -189,8 +189,17 @@ pub fn pieces(pieces: &[Piece]) -> String {
         Piece::Text(text) => quoted(text),
         Piece::Special { name: Some(text), .. } => name(text),
         Piece::Special { id, name: None, .. } => format!("(id {id}: no token)"),
+        Piece::Hidden(tokens) => hidden(*tokens),
     };
     pieces.iter().map(word).collect::<Vec<_>>().join(" ")
+}
+
+/// So many tokens that are hidden.
+pub fn hidden(tokens: usize) -> String {
+    match tokens {
+        1 => "(1 hidden token)".to_owned(),
+        _ => format!("({tokens} hidden tokens)"),
+    }
 }
 
 /// A story as people read it on so many columns: its line ends are line ends. Not for verdicts.

@@ -86,7 +86,10 @@ impl Proved {
             .rows(Rows::default().row("model", self.verified.model))
             .maybe("context", self.verified.context)
             .row("mode", mode_text(self.verified.chunks))
-            .maybe("hides", self.verified.hides_activations.then_some(HIDES))
+            .maybe(
+                "hides",
+                self.verified.hides_activations.then(|| hides(&self.verified.statement)),
+            )
             .row(
                 "security",
                 format!("{:.1} bits, proven (unique decoding)", self.verified.security_bits),
@@ -97,7 +100,7 @@ impl Proved {
     fn add_to(&self, json: &mut Map<String, Value>) {
         self.claim.add_to(json);
         add_context(self.verified.context, json);
-        add_hidden(self.verified.hides_activations, json);
+        add_hidden(self.verified.hides_activations, &self.verified.statement, json);
         json.insert("mode".to_owned(), json!(mode(self.verified.chunks)));
         json.insert("chunks".to_owned(), json!(self.verified.chunks));
         json.insert("security_bits".to_owned(), json!(self.verified.security_bits));
@@ -307,6 +310,30 @@ fn meaning(rows: Rows, claim: &Claim) -> Rows {
 
 /// What is proved, in a sentence.
 pub(crate) fn proves(claim: &Claim) -> &'static str {
+    let statement = claim.statement();
+    match (statement.hides_prompt(), statement.hides_output()) {
+        (false, false) => {}
+        (true, false) => {
+            return match claim.vector() {
+                None => {
+                    "whoever made the proof knows hidden prompt ids with which the model with this id, run in its integer arithmetic, generates exactly \
+                     these output ids"
+                }
+                Some(_) => {
+                    "whoever made the proof knows hidden ids with which the model with this id, run in its integer arithmetic, makes exactly these \
+                     integers"
+                }
+            };
+        }
+        (false, true) => {
+            return "whoever made the proof knows the output ids that the model with this id, run in its integer arithmetic on exactly these prompt ids, \
+                    generates"
+        }
+        (true, true) => {
+            return "whoever made the proof knows a prompt with the ids that are shown, and the output ids that the model with this id, run in its \
+                    integer arithmetic, generates after it"
+        }
+    }
     match claim.vector().map(|vector| vector.scores.is_some()) {
         None => "the model with this id, run in its integer arithmetic on exactly these prompt ids, generates exactly these output ids",
         Some(true) => {
@@ -331,13 +358,22 @@ pub fn add_context(context: Option<Context>, json: &mut Map<String, Value>) {
     }
 }
 
-/// What a proof that hides activations says of it.
-pub const HIDES: &str = "the activations, if its maker drew the pads at random";
+/// What a proof that hides activations says of it, and of the ids of its statement.
+pub fn hides(statement: &Statement) -> String {
+    let what = match (statement.hides_prompt(), statement.hides_output()) {
+        (false, false) => "the activations",
+        (true, false) => "ids of the prompt, and the activations",
+        (false, true) => "the output, and the activations",
+        (true, true) => "ids of the prompt, the output, and the activations",
+    };
+    format!("{what}, if its maker drew the pads at random")
+}
 
 /// Says what a proof hides, if it hides anything.
-pub fn add_hidden(activations: bool, json: &mut Map<String, Value>) {
+pub fn add_hidden(activations: bool, statement: &Statement, json: &mut Map<String, Value>) {
     if activations {
-        let hidden = json!({"activations": true, "prompt": false, "output": false, "weights": false});
+        let (prompt, output) = (statement.hides_prompt(), statement.hides_output());
+        let hidden = json!({"activations": true, "prompt": prompt, "output": output, "weights": false});
         json.insert("hidden".to_owned(), hidden);
     }
 }

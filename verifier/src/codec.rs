@@ -86,11 +86,19 @@ impl FileKind {
             Self::Proof { context, hides } => match (context, hides) {
                 (false, false) => 26,
                 (true, false) => 27,
-                (false, true) => 28,
-                (true, true) => 29,
+                (false, true) => 30,
+                (true, true) => 31,
             },
             Self::Chunk => 18,
             Self::Key => 13,
+        }
+    }
+
+    /// The newest version of a file of this sort that is read.
+    const fn newest(self) -> u32 {
+        match self {
+            Self::Proof { .. } => Self::proof(true, true).version(),
+            Self::Chunk | Self::Key => self.version(),
         }
     }
 
@@ -98,8 +106,8 @@ impl FileKind {
     fn versions(self) -> String {
         match self {
             Self::Proof { .. } => {
-                let [first, .., last] = Self::PROOFS.map(Self::version);
-                format!("versions {first} to {last}")
+                let [plain, in_context, hiding, both] = Self::PROOFS.map(Self::version);
+                format!("versions {plain}, {in_context}, {hiding} and {both}")
             }
             Self::Chunk | Self::Key => format!("version {}", self.version()),
         }
@@ -129,8 +137,8 @@ impl FileKind {
 }
 
 /// The way out for somebody who has a file of another version.
-const fn advice(got: u32, supported: u32) -> &'static str {
-    match got < supported {
+const fn advice(got: u32, newest: u32) -> &'static str {
+    match got < newest {
         true => {
             "ask for one that is made with this version of Tessera, or read it with the release that docs/compatibility.md names"
         }
@@ -156,7 +164,7 @@ impl fmt::Display for FileKind {
 pub enum CodecError {
     #[error("not a {kind} file: it starts with \"{}\"", got.escape_ascii())]
     Magic { kind: FileKind, got: [u8; MAGIC_LEN] },
-    #[error("{kind} file of version {got}, but this program reads {}; {}", kind.versions(), advice(*got, *supported))]
+    #[error("{kind} file of version {got}, but this program reads {}; {}", kind.versions(), advice(*got, kind.newest()))]
     Version { kind: FileKind, got: u32, supported: u32 },
     #[error("{kind} file ends early")]
     Truncated { kind: FileKind },

@@ -13,6 +13,8 @@ mod tape;
 use serde::{Deserialize, Serialize};
 use stwo::core::fields::qm31::SecureField;
 
+use crate::sumcheck::SumcheckProof;
+
 pub use self::code::HiddenCode;
 pub use self::hearing::Hearing;
 pub use self::padded::Padded;
@@ -28,4 +30,15 @@ pub struct HiddenProof {
     pub tape_values: [SecureField; 3],
     /// Nonce of the proof of work before the tape is added to the sum.
     pub tape_work: u64,
+    /// The product of the digits of hidden ids.
+    pub digits: DigitsProof,
+}
+
+/// The sumcheck of the product of the digits of hidden ids (docs/protocol.md, section 17.6). All lists are empty if no ids of rows are hidden.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DigitsProof {
+    /// The rounds.
+    pub rounds: SumcheckProof,
+    /// The last evaluations of both factors: one pair.
+    pub factors: Vec<[SecureField; 2]>,
 }

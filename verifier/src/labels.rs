@@ -35,6 +35,10 @@ pub const POINTS: &str = "points";
 pub const MATMULS: &str = "matmuls";
 /// What it ends in, and what committed boundaries are at the random point.
 pub const OPERANDS: &str = "operands";
+/// The sumcheck of the product of the digits of hidden ids.
+pub const DIGITS: &str = "digits";
+/// The factors that this sumcheck ends in.
+pub const DIGIT_FACTORS: &str = "digit factors";
 /// The challenge of the claim on the weights.
 pub const FAMILIES: &str = "weight families";
 /// The challenge of the linear claims, and their sumcheck.

@@ -100,7 +100,8 @@ fn claim_terms(shape: &Shape, forest: &Forest, hidden: bool, terms: &mut Vec<Ter
     let logs = forest.logs_with(tables.as_ref());
     let claims = (MAX_CLAIMS + logs.len()) as f64;
     terms.push(Term::algebraic("batching of claims", format!("{claims} / |K|"), claims));
-    let rounds = f64::from(shape.product_variables() + shape.max_log_rows());
+    let digits = shape.digit_variables().unwrap_or(0) as u32;
+    let rounds = f64::from(shape.product_variables() + shape.max_log_rows() + digits);
     terms.push(Term::algebraic(
         "sumchecks",
         format!("2 x {rounds} rounds / |K|"),

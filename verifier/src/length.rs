@@ -49,15 +49,20 @@ pub fn most_bytes(key: &ModelKey) -> usize {
 
 /// The most bytes of a proof that hides its activations and that a key accepts. The key must have passed its check.
 pub fn most_hidden_bytes(key: &ModelKey) -> usize {
-    file(key, hidden(key, &longest(key)))
+    let all = Lengths::from(key.config.context).all_hidden();
+    file(key, hidden(key, &shape_of(key, all)))
 }
 
 /// The whole model at its full context, without the counts of a tree of tables, which no cost has: how many there are depends on how lookups
 /// lie ([`tables`]).
 fn longest(key: &ModelKey) -> Shape {
+    shape_of(key, Lengths::from(key.config.context))
+}
+
+/// The whole model on a statement of these lengths, without counts.
+fn shape_of(key: &ModelKey, lengths: Lengths) -> Shape {
     let chunk = Chunk::whole(key.config.layers);
-    let shape = key.shape(&chunk, Lengths::from(key.config.context));
-    shape.with_tables(TableArgument::Stark)
+    key.shape(&chunk, lengths).with_tables(TableArgument::Stark)
 }
 
 /// The most bytes of a file with chunks, and with all else beside its statement, of so many bytes.
@@ -103,9 +108,11 @@ fn hidden(key: &ModelKey, whole: &Shape) -> u128 {
     let code = HiddenCode::of(key, &chunk, &shape).map_or_else(|| HiddenCode::longest(key, &shape), |code| code.params);
     let log = u128::from(log_ceil(cost));
     // A mask for each operand: of each tree four in each layer and two in the first one.
-    let operands = number_of_trees(cost) * (4 * log + 2) + TABLE_OPERANDS + 2 * PLACES as u128;
+    let operands = number_of_trees(cost) * (4 * log + 2) + TABLE_OPERANDS + 2 * PLACES as u128 + 2;
     let answers = LIST + SECURE * operands + 3 * SECURE + NONCE;
-    answers + before_opening(key, way, whole) + opening::most_hidden_bytes(&key.weights, &code)
+    let variables = whole.digit_variables().unwrap_or(0) as u128;
+    let digits = rounds(variables) + LIST + 2 * SECURE;
+    answers + digits + before_opening(key, way, whole) + opening::most_hidden_bytes(&key.weights, &code)
 }
 
 /// The most cells of a chunk, counts of the tables included, and the most bytes that the tables have in its proof.

@@ -1,5 +1,6 @@
 //! What is public in a proof: what a verifier calculates from challenges and the statement before the opening.
 
+use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::{Batch, Heard};
 use tessera_circuits::mle::eq_table;
@@ -59,6 +60,11 @@ pub fn products_form(shape: &Shape) -> Form {
         (2 * at, 2 * at + 1, factor)
     };
     shape.existing().enumerate().map(term).collect()
+}
+
+/// The quadratic form at the end of the sumcheck of the digits of hidden ids: the product of both factors.
+pub fn digits_form() -> Form {
+    vec![(0, 1, BaseField::from(1))]
 }
 
 /// The powers of the challenge of the claim on the weights: random weights of the weighted products.

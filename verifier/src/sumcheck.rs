@@ -27,7 +27,7 @@ const HALF: BaseField = BaseField::from_u32_unchecked(1 << 30);
 pub type Round<V = SecureField> = [V; 2];
 
 /// Messages of the prover: `[s(0), s(2)]` of every round polynomial `s`; `s(1)` is implied by the claim.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SumcheckProof {
     /// Values at 0 and 2 of every round's polynomial.
     pub rounds: Vec<Round>,

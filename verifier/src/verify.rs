@@ -2,6 +2,7 @@
 
 mod boundaries;
 mod chunk;
+mod digits;
 mod error;
 mod hidden;
 mod matmuls;
@@ -76,7 +77,10 @@ fn verify_with_checked(key: &ModelKey, proof: &Proof) -> Result<Verified, Verify
         });
     }
     let (config, statement) = (&key.config, &proof.statement);
-    statement.check(config)?;
+    match proof.hidden {
+        None => statement.check(config)?,
+        Some(_) => statement.check_hiding(config, &key.params.leading)?,
+    }
     let chunks = Chunk::partition(proof.chunks.iter().map(|c| c.layers as usize), config.layers)?;
     let ends = ends(&proof.boundaries, chunks.len())?;
     for (index, boundary) in proof.boundaries.iter().enumerate() {

@@ -24,18 +24,25 @@ export interface Verdict {
   model_id: string;
   proof_bytes: number;
   security_bits?: number;
-  prompt_ids?: number[];
-  output_ids?: number[];
-  /** Null if there is no text; then `no_text` says why. Texts are hostile. */
+  /** Null in the place of an id that the proof hides. */
+  prompt_ids?: (number | null)[];
+  output_ids?: (number | null)[];
+  /** What the proof hides, if it hides anything. */
+  hidden?: { activations: boolean; prompt: boolean; output: boolean; weights: boolean };
+  /** Where ids are hidden: how many there are, how many are shown, and how many rows are leading rows. */
+  lengths?: { prompt: number; output: number };
+  public_tokens?: { prompt: number; output: number };
+  leading_rows?: number;
+  /** Null if ids of it are hidden, or if there is no text; then `no_text` says why. Texts are hostile. */
   prompt_text?: string | null;
   output_text?: string | null;
   no_text?: string;
   prompt_special_tokens?: SpecialToken[] | null;
   output_special_tokens?: SpecialToken[] | null;
-  /** The model ended the text, or it stops at its length. */
-  finish_reason?: "stop" | "length";
+  /** The model ended the text, or it stops at its length. Null if ids of the output are hidden. */
+  finish_reason?: "stop" | "length" | null;
   end_token?: number | null;
-  end_tokens_inside?: number[];
+  end_tokens_inside?: number[] | null;
   /** In the place of an output, what an encoder makes of the prompt: the integers that are proved, and what they stand for. */
   integers?: number[];
   norm?: number;

@@ -44,6 +44,7 @@ pub fn inputs<K: Scalar>(shape: &Shape, mut next: impl FnMut() -> K) -> Inputs<K
             operands,
             denominators,
             counts,
+            digits: None,
             boundaries: Default::default(),
         },
         family: next(),

@@ -84,10 +84,7 @@ impl Plan {
 
     /// Tenths of the bits of the ledger, rounded down, of the longest statement of the plan.
     pub fn tenths_of_bits(&self, key: &ModelKey) -> u32 {
-        let lengths = Lengths {
-            rows: *self.shape.same_rows().end(),
-            outputs: self.shape.outputs,
-        };
+        let lengths = Lengths::new(*self.shape.same_rows().end(), self.shape.outputs);
         (security_bits(key, &[Chunk::whole(key.config.layers)], lengths) * 10.0) as u32
     }
 

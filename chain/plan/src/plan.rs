@@ -119,7 +119,7 @@ impl Plan {
         }
         let whole = Chunk::whole(key.config.layers);
         // The longest statement, whether the context has room for it or not: its last block is full.
-        let rows = key.shape(&whole, Lengths { rows, outputs }).text_rows();
+        let rows = key.shape(&whole, Lengths::new(rows, outputs)).text_rows();
         let prompt = rows + 1 - outputs;
         let statement = Statement {
             prompt: vec![0; prompt],

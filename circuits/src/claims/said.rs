@@ -13,6 +13,8 @@ pub enum Said {
     Accumulators,
     /// The last evaluation of a factor of a product, 0 or 1 (section 6).
     Operand(Product, usize),
+    /// The last evaluation of a factor of the product of the digits of hidden ids, 0 or 1 (section 17.6).
+    Digit(usize),
     /// The denominators of a tree of lookups at its last point (section 8.5).
     Denominator(usize),
     /// The numerators of the tree of the tables at its last point (section 9.2).
@@ -28,6 +30,8 @@ pub struct Heard<V = SecureField> {
     pub accumulators: V,
     /// See [`Said::Operand`].
     pub operands: Operands<V>,
+    /// See [`Said::Digit`]; `None` where no ids of rows are hidden.
+    pub digits: Option<[V; 2]>,
     /// See [`Said::Denominator`]: one of every tree.
     pub denominators: Vec<V>,
     /// See [`Said::Counts`]; `None` where a STARK proves the tables.
@@ -37,11 +41,12 @@ pub struct Heard<V = SecureField> {
 }
 
 impl<V: Clone> Heard<V> {
-    /// The value of a name; `None` if the chunk has no such product or tree.
+    /// The value of a name; `None` if the proof has no such value.
     pub fn get(&self, said: Said) -> Option<V> {
         match said {
             Said::Accumulators => Some(self.accumulators.clone()),
             Said::Operand(product, side) => self.operands.get(product)?.get(side).cloned(),
+            Said::Digit(side) => self.digits.as_ref()?.get(side).cloned(),
             Said::Denominator(tree) => self.denominators.get(tree).cloned(),
             Said::Counts => self.counts.clone(),
             Said::Boundary(end) => self.boundaries.get(end)?.clone(),

@@ -11,7 +11,8 @@ use crate::rounding::Rounded;
 use crate::scalar::{Scalar, Source, Word};
 use crate::shape::{Along, Instance, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::{Extent, Sizes};
-use crate::wiring::{claim, eq, padded, Claims, Public, Rounding};
+use crate::statement::HIDDEN;
+use crate::wiring::{claim, eq, felt, padded, Claims, Public, Rounding};
 
 use super::operator::{Finals, Operator};
 
@@ -48,6 +49,11 @@ impl Rounded {
 /// By how much the logit is below that of the output token, less one below its id: at least 0.
 pub const MARGIN: usize = 0;
 
+/// Whether the entry is the output token, which is a bit: the column that a part has behind all others if ids of output tokens are hidden.
+pub const fn chosen(limbs: Limbs) -> usize {
+    1 + Remainder::columns(limbs)
+}
+
 /// The column of part Tops: the logit of an output token. It is an int16, and not the smallest one.
 pub const TOP: usize = 0;
 
@@ -63,13 +69,20 @@ pub const fn remainder(limbs: Limbs) -> Remainder {
     }
 }
 
-/// The columns of logits and their distance from the output token's.
-fn columns(limbs: Limbs) -> Air {
+/// The columns of logits and their distance from the output token's. If ids of output tokens are hidden, they are among the columns: a margin
+/// of which `65,535` more are in Range16, too, is 0.
+fn columns(limbs: Limbs, hidden: bool) -> Air {
     let remainder = remainder(limbs);
     let mut lookups = vec![Lookup::range16(Linear::column(MARGIN))];
     lookups.extend(remainder.lookups());
+    let chosen = chosen(limbs);
+    if hidden {
+        let most = Linear::column(chosen) * base(0xffff);
+        lookups.push(Lookup::below(1, Linear::column(chosen)));
+        lookups.push(Lookup::range16(Linear::column(MARGIN) + most));
+    }
     Air {
-        columns: 1 + Remainder::columns(limbs),
+        columns: chosen + usize::from(hidden),
         powers: vec![(remainder.pow(), Rounded::LOGIT.tensor)],
         lookups,
     }
@@ -96,7 +109,7 @@ impl<K: Scalar> Operator<K> for Choice {
             axes: vec![sizes.output(), sizes.padded.vocab],
             extents: vec![Extent::of(0, sizes.outputs), Extent::of(1, sizes.config.vocab)],
             of_text: |_, _| true,
-            air: columns(sizes.limbs.head),
+            air: columns(sizes.limbs.head, sizes.hidden.outputs),
             shifts: vec![Shifts {
                 tensor: Rounded::LOGIT.tensor,
                 limbs: sizes.limbs.head,
@@ -161,12 +174,31 @@ impl<K: Scalar> Public<'_, K> {
         let plain = real(plain);
         let tensor = |rest: Vec<K>| vec![vec![padded(outputs.clone(), self.lead(part)), padded(rest, log)]];
         // A logit is TOP less one below the output token, less the margin.
-        let (mut ones, all) = (K::zero(), K::sum_of(&powered));
-        let ids: Vec<Word> = self.output_ids().collect();
-        for (below, weight) in K::sums_below(&powered, &ids).zip(&outputs) {
-            ones += *weight * below;
-        }
+        let all = K::sum_of(&powered);
         let factor = points.kind_weight(MatmulKind::Head);
+        let scaled = factor * base(remainder.scale());
+        match self.shape.hidden.outputs {
+            true => {
+                let below = powered.iter().scan(K::zero(), |sum, weight| {
+                    let own = *sum;
+                    *sum += *weight;
+                    Some(own)
+                });
+                let group = Group::new_sum(
+                    part,
+                    tensor(below.collect()),
+                    vec![(chosen(self.shape.limbs.head), -scaled)],
+                );
+                claims.accumulators.groups.push(group);
+            }
+            false => {
+                let (mut ones, ids) = (K::zero(), self.output_ids().collect::<Vec<Word>>());
+                for (below, weight) in K::sums_below(&powered, &ids).zip(&outputs) {
+                    ones += *weight * below;
+                }
+                claims.accumulators.value += scaled * ones;
+            }
+        }
         let rounding = Rounding {
             rounded: Rounded::LOGIT,
             out: vec![(MARGIN, -K::one())],
@@ -175,8 +207,6 @@ impl<K: Scalar> Public<'_, K> {
             narrow: narrow.map(&tensor).unwrap_or_default(),
             factor,
         };
-        let scaled = factor * base(remainder.scale());
-        claims.accumulators.value += scaled * ones;
         claims.accumulators.groups.push(Group::new(
             Part::TOPS,
             vec![padded(outputs.clone(), self.lead(Part::TOPS))],
@@ -188,6 +218,10 @@ impl<K: Scalar> Public<'_, K> {
             clip.value() + i64::from(self.is_before_output(place))
         });
 
+        if self.shape.hidden.outputs {
+            claims.own.extend(self.hidden_choice(&outputs));
+            return;
+        }
         let entry = |(o, (id, weight)): (usize, (Word, &K))| {
             vec![
                 Weight::Sparse(self.lead(part), vec![(o, *weight)]),
@@ -199,6 +233,36 @@ impl<K: Scalar> Public<'_, K> {
             "chosen logits",
             vec![Group::new_sum(part, chosen.collect(), vec![(MARGIN, K::one())])],
         ));
+    }
+
+    /// That one entry of the vocabulary is chosen for every output token, and that it is the token: one that is shown, or the hidden one of the next row. The last
+    /// token has no next row.
+    fn hidden_choice(&self, outputs: &[K]) -> [LinearClaim<K>; 2] {
+        let (part, log) = (Part::LOGITS, self.shape.padded.vocab);
+        let column = vec![(chosen(self.shape.limbs.head), K::one())];
+        let group = |outputs: Vec<K>, entries: Vec<K>| {
+            let weights = vec![padded(outputs, self.lead(part)), padded(entries, log)];
+            Group::new(part, weights, column.clone())
+        };
+        let vocab = self.shape.config.vocab;
+        let one = LinearClaim::of("one output token", vec![group(outputs.to_vec(), vec![K::one(); vocab])]);
+        let (mut own, mut next, mut value) = (outputs.to_vec(), Vec::new(), K::zero());
+        let rows: Vec<usize> = self.statement.hidden_rows().collect();
+        for (weight, (row, id)) in own.iter_mut().zip(self.statement.generated()) {
+            match (id, rows.binary_search(&(row + 1))) {
+                (HIDDEN, Ok(hidden)) => next.push((hidden, *weight)),
+                (HIDDEN, Err(_)) => *weight = K::zero(),
+                (id, _) => value += *weight * base(id.into()),
+            }
+        }
+        let mut groups = vec![group(own, (0..vocab).map(|id| felt(id as i64)).collect())];
+        if !next.is_empty() {
+            groups.push(self.hidden_ids(next, -K::one()));
+        }
+        [
+            one.of_value(K::sum_of(outputs)),
+            LinearClaim::of("ids of output tokens", groups).of_value(value),
+        ]
     }
 
     /// The generated tokens.

@@ -16,7 +16,7 @@ use crate::scalar::{Scalar, Source, Word};
 use crate::semantics::requantise;
 use crate::shape::{Along, Entry, Instance, Part, Product, Rows, Shape, Shifts};
 use crate::sizes::{of_second_axis, Extent, Sizes};
-use crate::statement::{class_of, norm_of};
+use crate::statement::{class_of, norm_of, HIDDEN};
 use crate::wiring::{alike, eq, felt, padded, scaled, suffix, Claims, Points, Public, Rounding};
 
 use super::operator::Operator;
@@ -449,8 +449,8 @@ impl<K: Scalar> Public<'_, K> {
         }
     }
 
-    /// The public operand of the embedding: the one-hot matrix of the row tokens, and of their positions, times
-    /// `2^embed_exponent`, at (token point, `point`).
+    /// The public part of the operand of the embedding: the one-hot matrix of the row tokens that are not hidden, and of the positions of all
+    /// rows, times `2^embed_exponent`, at (token point, `point`).
     pub fn embed_operand(&self, point: &[K]) -> K {
         if !self.shape.chunk.is_first() {
             return K::zero();
@@ -466,10 +466,13 @@ impl<K: Scalar> Public<'_, K> {
             .zip(rows)
             .enumerate()
             .fold(K::zero(), |sum, (i, (t, (id, token_type)))| {
-                let id = Word::new(id as usize, Source::RowId(i));
+                let token = match id {
+                    HIDDEN => K::zero(),
+                    id => K::word_eq(Word::new(id as usize, Source::RowId(i)), vocab),
+                };
                 let position = self.shape.config.position_row(i, token_type);
                 let position = position.map_or(K::zero(), |row| index_eq(row, vocab));
-                sum + *t * (K::word_eq(id, vocab) + position)
+                sum + *t * (token + position)
             });
         sum * felt::<K>(1 << self.params.embed_exponent)
     }

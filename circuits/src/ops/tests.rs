@@ -319,7 +319,7 @@ fn relations_are_those_of_all_lookups() {
             let expected = &Relation::ALL[..5 + usize::from(blocks.score_cap.is_some())];
             let parts = Chunk::partition([1, 2], 3).unwrap();
             for chunk in parts.into_iter().chain([Chunk::whole(3)]) {
-                let shape = Shape::of(&config, &chunk, Lengths { rows: 5, outputs: 1 });
+                let shape = Shape::of(&config, &chunk, Lengths::new(5, 1));
                 let parts = shape.parts().iter();
                 let used = parts.flat_map(|part| shape.air(*part).lookups.into_iter().map(|own| own.relation));
                 let used: Vec<_> = used.collect::<BTreeSet<_>>().into_iter().collect();

@@ -24,7 +24,17 @@ fn an_output_that_is_cut_or_goes_on_past_its_end_is_told_from_a_complete_one() {
     assert_eq!(of(&[1, 2]), (Finish::Length { tokens: 2 }, vec![]));
     assert_eq!(of(&[7, 2, 9, 3]), (Finish::Length { tokens: 4 }, vec![0, 2]));
     assert_eq!(of(&[9, 9]), (Finish::Stop { id: 9 }, vec![0]));
-    assert_eq!((of(&[9]).0.reason(), of(&[1]).0.reason()), ("stop", "length"));
+    assert_eq!(
+        (of(&[9]).0.reason(), of(&[1]).0.reason()),
+        (Some("stop"), Some("length"))
+    );
+    // A hidden token may end the text, whatever the last one is.
+    for output in [[9, HIDDEN], [HIDDEN, 9], [HIDDEN, HIDDEN]] {
+        let (finish, inside) = of(&output);
+        assert_eq!(finish, Finish::Hidden { tokens: 2 });
+        assert_eq!(finish.reason(), None);
+        assert_eq!(inside, if output[0] == 9 { vec![0] } else { vec![] });
+    }
     config.eos.clear();
     let statement = statement(1, 2, 9);
     assert_eq!(statement.finish(&config), Finish::Length { tokens: 2 });

@@ -138,7 +138,7 @@ impl Said<'_> {
                 let mut json = Map::new();
                 json.insert("model_id".to_owned(), json!(self.model.id.to_string()));
                 claim_of(statement, &self.model.key, Ok(self.model.tokenizer.as_ref())).add_to(&mut json);
-                add_hidden(self.request.options.hide_activations, &mut json);
+                add_hidden(self.request.options.hide_activations, statement, &mut json);
                 for (key, value) in [
                     ("proof_bytes", json!(proof_bytes)),
                     ("security_bits", json!(security_bits)),

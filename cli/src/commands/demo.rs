@@ -82,10 +82,7 @@ fn demo(args: &DemoArgs, dir: &Path, progress: &dyn Progress) -> Result<Report, 
 
     let (model, _) = Model::open_within::<Failure>(&model_dir, None, |key, tokenizer| {
         let prompt = tokenizer.map_or_else(|| Ok(Vec::new()), |tokenizer| tokenizer.encode(&args.prompt))?;
-        let lengths = Lengths {
-            rows: token_rows(key, prompt.len(), args.tokens)?,
-            outputs: args.tokens,
-        };
+        let lengths = Lengths::new(token_rows(key, prompt.len(), args.tokens)?, args.tokens);
         let chunk = Chunk::whole(key.config.layers);
         Ok(Task::prove(lengths, chunk))
     })?;

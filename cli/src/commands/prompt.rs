@@ -2,17 +2,19 @@
 
 use std::path::Path;
 
+use tessera::circuits::statement::{HiddenIds, HiddenPrompt, StatementError};
 use tessera::prompt::{check_encoder, check_reranker, PromptError};
+use tessera::prover::ProveError;
 use tessera::quantised::generate::GenerateError;
 use tessera::text::chat::{self, question, ChatError, Choice, Conversation, Date};
 use tessera::text::tokenizer::Tokenizer;
 use tessera::verifier::key::ModelKey;
-use tessera::{take_answer, ExpectedAnswer, Options, Prompt, PromptIds, ProofRequest};
+use tessera::{take_answer, Error, ExpectedAnswer, Options, Prompt, PromptIds, ProofRequest};
 use tessera_verdict::input::{self, PROMPT_BYTES};
 use tessera_verdict::rows::Rows;
 use tessera_verdict::shown;
 
-use crate::args::{AnswerArgs, ChatArgs, Ids, LengthArgs, PromptArgs, PromptSource, ProveArgs};
+use crate::args::{AnswerArgs, ChatArgs, HiddenArgs, Ids, LengthArgs, PromptArgs, PromptSource, ProveArgs};
 use crate::printer::Failure;
 
 /// What stands for standard input.
@@ -60,6 +62,39 @@ pub struct Asked<'a> {
     source: &'a PromptSource,
     prompt: Prompt,
     options: Options,
+    hidden: HiddenArgs,
+}
+
+impl HiddenArgs {
+    /// The ids to hide of a prompt that has these: all but those of the template and those that are to be shown.
+    fn ids(
+        &self,
+        prompt: &Prompt,
+        key: &ModelKey,
+        tokenizer: Option<&Tokenizer>,
+        ids: &[u32],
+    ) -> Result<HiddenIds, Failure> {
+        let around = || prompt.around_text(key, tokenizer, ids);
+        let shown = match (self.public_prefix, self.public_suffix) {
+            _ if !self.hide_prompt => None,
+            (Some(prefix), Some(suffix)) => Some(HiddenPrompt { prefix, suffix }),
+            (None, None) => Some(around().map_err(|error| match error {
+                PromptError::NoBorder => Failure(format!("{error} (--public-prefix, --public-suffix)")),
+                error => error.into(),
+            })?),
+            (prefix, suffix) => {
+                let around = around().unwrap_or_default();
+                Some(HiddenPrompt {
+                    prefix: prefix.unwrap_or(around.prefix),
+                    suffix: suffix.unwrap_or(around.suffix),
+                })
+            }
+        };
+        Ok(HiddenIds {
+            prompt: shown,
+            output: self.hide_output,
+        })
+    }
 }
 
 impl<'a> Asked<'a> {
@@ -91,6 +126,7 @@ impl<'a> Asked<'a> {
             source,
             prompt,
             options,
+            hidden: args.hidden.clone(),
         })
     }
 
@@ -100,7 +136,14 @@ impl<'a> Asked<'a> {
         if !key.config.generates() && !self.source.asks_for_vector() {
             return Err(GenerateError::Encoder.into());
         }
-        Ok(ProofRequest::of_ids(key, tokenizer, ids, &self.options)?)
+        let mut options = self.options.clone();
+        options.hidden_ids = self.hidden.ids(&self.prompt, key, tokenizer, &ids.ids)?;
+        ProofRequest::of_ids(key, tokenizer, ids, &options).map_err(|error| match error {
+            Error::Prove(ProveError::Statement(StatementError::HiddenLeading { needed: Some(needed) })) => {
+                Failure(format!("{error} (--public-prefix {needed})"))
+            }
+            error => error.into(),
+        })
     }
 }
 

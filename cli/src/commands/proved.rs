@@ -28,6 +28,8 @@ pub struct Proved<'a> {
     /// Whether an answer was expected.
     expected: bool,
     claim: Claim,
+    /// The claim with the ids that the proof hides, if it hides any.
+    secret: Option<Claim>,
 }
 
 impl<'a> Proved<'a> {
@@ -35,6 +37,7 @@ impl<'a> Proved<'a> {
     pub fn new(model: &'a Model, proof: &'a Proof, path: &'a Path, seconds: f64, expected: bool) -> Self {
         Self {
             claim: claim(model, proof.statement()),
+            secret: (*proof.statement() != proof.report.statement).then(|| claim(model, &proof.report.statement)),
             model,
             proof,
             path,
@@ -49,12 +52,24 @@ impl<'a> Proved<'a> {
         let mut json = Map::new();
         json.insert("model_id".to_owned(), json!(self.model.id.to_string()));
         add_context(report.proof.context, &mut json);
-        add_hidden(report.proof.hidden.is_some(), &mut json);
+        add_hidden(report.proof.hidden.is_some(), self.proof.statement(), &mut json);
         self.claim.add_to(&mut json);
-        for (key, value) in [
+        // They are about prompt and answer, which may be hidden.
+        let notes = [
             ("answer", answer_json(self.expected, self.proof.other_from)),
             ("spelled_special_tokens", json!(self.proof.prompt.spelled)),
             ("prompt_notes", json!(self.proof.prompt.notes)),
+        ];
+        let notes = notes.map(|(key, value)| (key.to_owned(), value));
+        match &self.secret {
+            None => json.extend(notes),
+            Some(secret) => {
+                let mut own = Map::from_iter(notes);
+                secret.add_to(&mut own);
+                json.insert("secret".to_owned(), Value::Object(own));
+            }
+        }
+        for (key, value) in [
             ("prove_seconds", json!(self.seconds)),
             ("proof_bytes", json!(report.bytes.len())),
             ("security_bits", json!(report.security_bits)),
@@ -76,7 +91,7 @@ impl<'a> Proved<'a> {
         let report = &self.proof.report;
         let size = bytes(report.bytes.len() as u64);
         // The text alone does not show where the model ended it and went on.
-        let inside = match (self.claim.vector(), self.claim.texts()) {
+        let inside = match (self.claim.vector(), self.own().texts()) {
             (None, Ok(texts)) => more_than_text(&texts.output),
             _ => None,
         };
@@ -93,7 +108,7 @@ impl<'a> Proved<'a> {
             );
         format!(
             "{}{}",
-            answer(&self.claim, columns),
+            answer(self.own(), columns),
             warned(rows, self.proof).render(columns)
         )
     }
@@ -104,7 +119,7 @@ impl<'a> Proved<'a> {
         let rows = notes(statement(self.ending(), &self.claim))
             .digest("model", &self.model.id.0)
             .maybe("context", report.proof.context)
-            .maybe("hides", report.proof.hidden.as_ref().map(|_| "the activations"))
+            .maybe("hides", self.hides())
             .row(
                 "proof",
                 format!("{}, {}", shown::path(self.path), bytes(report.bytes.len() as u64)),
@@ -115,12 +130,35 @@ impl<'a> Proved<'a> {
         if let Some(saturated) = saturated(self.proof) {
             rows = float_rows(saturated_rows(rows, saturated), saturated, self.expected);
         }
-        format!("{}{}", answer(&self.claim, columns), rows.render(columns))
+        format!("{}{}", answer(self.own(), columns), rows.render(columns))
+    }
+
+    /// The claim with all of its ids: for whoever has made the proof.
+    fn own(&self) -> &Claim {
+        self.secret.as_ref().unwrap_or(&self.claim)
+    }
+
+    /// What the proof hides; if the answer is among it, that it stands above.
+    fn hides(&self) -> Option<String> {
+        let statement = self.proof.statement();
+        self.proof
+            .report
+            .proof
+            .hidden
+            .as_ref()
+            .map(|_| match (statement.hides_prompt(), statement.hides_output()) {
+                (false, false) => "the activations".to_owned(),
+                (true, false) => "ids of the prompt, and the activations".to_owned(),
+                (false, true) => "the output, which stands above for you alone, and the activations".to_owned(),
+                (true, true) => {
+                    "ids of the prompt, the output, which stands above for you alone, and the activations".to_owned()
+                }
+            })
     }
 
     /// How the answer ends, and that it is the expected one.
     fn ending(&self) -> Rows {
-        let end = self.claim.vector().is_none().then(|| self.claim.finish_text());
+        let end = self.claim.vector().is_none().then(|| self.own().finish_text());
         let rows = Rows::default().maybe("end", end);
         match (self.expected, self.proof.other_from) {
             (false, _) => rows,

@@ -9,6 +9,7 @@ mod contexts;
 mod ending;
 mod errors;
 mod gguf;
+mod hidden;
 mod inspect;
 mod limits;
 mod mistakes;

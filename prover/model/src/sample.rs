@@ -18,13 +18,25 @@ use crate::QuantisedModel;
 /// differ between output channels, and classes of rows that differ where one can be told from the other; channels of the
 /// residual stream with exponents.
 pub fn random_model(config: ModelConfig, format: WeightFormat, seed: u64) -> QuantisedModel {
+    random_model_with(config, format, seed, |_, _| ())
+}
+
+/// The same model with weights that are changed: of every matrix, its inputs one after the other.
+pub fn random_model_with(
+    config: ModelConfig,
+    format: WeightFormat,
+    seed: u64,
+    mut change: impl FnMut(MatrixId, &mut [i16]),
+) -> QuantisedModel {
     let mut rng = SplitMix(seed);
     let mut params = random_params(&config, format, &mut rng);
     let mut weights = WeightsBuilder::new(&config, format);
     for m in config.matmuls() {
         let max = params.max_weight(m.id.kind()) as u64;
         let weight = |_| (rng.below(2 * max + 1) as i64 - max as i64) as i16;
-        weights.push(&(0..m.in_dim * m.out_dim).map(weight).collect::<Vec<i16>>());
+        let mut own: Vec<i16> = (0..m.in_dim * m.out_dim).map(weight).collect();
+        change(m.id, &mut own);
+        weights.push(&own);
     }
     let weights = weights.finish();
     params.columns = weights.norms(&config);

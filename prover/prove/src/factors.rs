@@ -15,6 +15,7 @@ use tessera_circuits::wiring::Public;
 use tessera_verifier::opening::OpenedColumns;
 
 use crate::device::{Bands, ColumnId, Columns, DeviceError, Table as Factor, Weights};
+use crate::digits::HiddenDigits;
 use crate::field::{Packed, SIMD_LANES};
 
 pub(crate) type K = SecureField;
@@ -68,6 +69,8 @@ pub(crate) fn text_rows(sizes: &Sizes, lead: u32, width: usize, fill: impl Fn(us
 pub(crate) struct Factors<'a> {
     pub public: &'a Public<'a>,
     pub columns: &'a dyn Columns,
+    /// The digits of hidden ids.
+    pub digits: &'a HiddenDigits,
     /// The columns whose bands are bound.
     pub opened: &'a OpenedColumns,
     /// Their sums.

@@ -10,6 +10,7 @@ use rand_chacha::ChaCha20Rng;
 use stwo::core::fields::m31::{BaseField, P};
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::model::MIN_ROWS_LOG;
+use tessera_circuits::statement::Statement;
 use tessera_verifier::hiding::{HiddenCode, TapeProducts};
 use tessera_verifier::listen::{evaluate, Form};
 use tessera_verifier::transcript::Transcript;
@@ -42,15 +43,16 @@ pub struct TapeKey(Zeroizing<[u8; 32]>);
 
 impl TapeKey {
     /// A fresh key: of the operating system's randomness, and of what is proved, so that a machine that was copied with its randomness still has another key for
-    /// another statement. Activations follow from model and statement.
-    pub fn fresh(claim: &ChunkStatement<'_>) -> Result<Self, NoRandomness> {
+    /// another statement. Activations follow from the model and from `witness`, the statement with the ids that the claim hides.
+    pub fn fresh(claim: &ChunkStatement<'_>, witness: &Statement) -> Result<Self, NoRandomness> {
         let mut random = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *random).map_err(NoRandomness)?;
         let mut hasher = Blake2s256::new();
         hasher.update(b"tessera tape");
         hasher.update(*random);
         hasher.update(claim.model.0);
-        for ids in [&claim.statement.prompt, &claim.statement.output] {
+        let (hidden, all) = (claim.statement, witness);
+        for ids in [&hidden.prompt, &hidden.output, &all.prompt, &all.output] {
             hasher.update((ids.len() as u64).to_le_bytes());
             ids.iter().for_each(|id| hasher.update(id.to_le_bytes()));
         }

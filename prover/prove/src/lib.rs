@@ -9,6 +9,7 @@ pub mod check;
 pub mod claims;
 pub mod column;
 pub mod device;
+pub mod digits;
 mod error;
 mod factors;
 pub mod field;
@@ -19,6 +20,7 @@ pub mod matmul;
 pub mod opening;
 pub mod ops;
 mod options;
+mod report;
 mod run;
 pub mod scalar;
 #[cfg(test)]
@@ -57,6 +59,7 @@ use tessera_verifier::verify::{
 
 pub use self::error::ProveError;
 pub use self::options::{Admits, ProofOptions};
+pub use self::report::{ProveReport, ProvedChunk};
 
 pub use self::boundary::public_boundary;
 
@@ -64,6 +67,7 @@ use self::activations::{Activations, UnitClaim};
 use self::boundary::{Boundaries, BoundaryValues};
 use self::column::Column;
 use self::device::{Bands, Device, DeviceError};
+use self::digits::HiddenDigits;
 use self::hiding::{NoRandomness, Secrets, TapeKey, Veiled};
 use self::matmul::PrecomputedMatmuls;
 use self::opening::{Codeword, Equations, OpeningProverError, ProverClaim, Veil};
@@ -96,21 +100,6 @@ impl<'a> ProverModel<'a> {
             linear: self.device.linear(),
         }
     }
-}
-
-/// A finished proof and how it was made.
-#[derive(Clone, Debug)]
-pub struct ProveReport {
-    pub proof: Proof,
-    pub bytes: Vec<u8>,
-    /// Seconds of each phase, in order.
-    pub phases: Vec<(String, f64)>,
-    /// Bytes of the weights that the phases have read.
-    pub weights: Vec<(String, Traffic)>,
-    /// Saturated values by tensor, over all rows.
-    pub saturated: Saturations,
-    /// Bits of the soundness ledger.
-    pub security_bits: f64,
 }
 
 /// Continues `prompt` as the options say, or makes a vector of it, and proves in one piece that the model does.
@@ -205,16 +194,6 @@ const fn enough(rows: usize, got: f64) -> Result<f64, ProveError> {
     }
 }
 
-/// A chunk, proved.
-#[derive(Clone, Debug)]
-pub struct ProvedChunk {
-    pub proof: ChunkProof,
-    /// Seconds of each phase, in order.
-    pub phases: Vec<(String, f64)>,
-    /// Saturated values by tensor, over all rows.
-    pub saturated: Saturations,
-}
-
 /// Proves one chunk of a statement whose output the model is known to generate; of any other output no proof verifies.
 /// The proof is the same whenever and wherever it is made.
 pub fn prove_chunk(
@@ -249,7 +228,14 @@ pub fn prove_chunk_with(
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
     let mut watch = Stopwatch::new(progress);
-    let (proof, _, saturated) = checked(model, claim, boundaries, limits, (None, false, None), &mut watch)?;
+    let (proof, _, saturated) = checked(
+        model,
+        claim,
+        boundaries,
+        limits,
+        (claim.statement, None, false, None),
+        &mut watch,
+    )?;
     progress.done();
     Ok(ProvedChunk {
         proof,
@@ -259,16 +245,17 @@ pub fn prove_chunk_with(
 }
 
 /// Proves a chunk with these secrets, which serve for one proof, and does not check it, because they may lie: for tests, which may change columns of
-/// the trace, part by part.
+/// the trace, part by part. `witness` has the ids that the claim hides.
 #[doc(hidden)]
 pub fn prove_with_secrets(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
+    witness: &Statement,
     secrets: Secrets,
     change: &dyn Fn(&Shape, &mut [Vec<Column>]),
 ) -> Result<(ChunkProof, HiddenProof), ProveError> {
     let mut watch = Stopwatch::new(&Silent);
-    let mut run = Run::of(model.placed(), claim, true, None, None, &mut watch)?;
+    let mut run = Run::of(model.placed(), claim, witness, true, None, None, &mut watch)?;
     change(&run.shape, &mut run.columns);
     let asked = (LeafLimits::OF_STATEMENTS, Some(&secrets));
     let (proof, hidden, _) = unchecked(model, claim, Boundaries::default(), run, asked, &mut watch)?;
@@ -304,35 +291,31 @@ fn whole(
     let ProofOptions {
         context,
         hide_activations,
+        hidden_ids,
         without_clips,
         admits,
     } = asked;
     if let Some(admits) = admits {
         admits(&statement).map_err(ProveError::NotAdmitted)?;
     }
-    let chunk = Chunk::whole(model.key.config.layers);
-    let claim = ChunkStatement::whole(model.key, &model.id, &statement, &chunk, context);
+    let (key, witness) = (model.key, statement);
+    let statement = witness.hiding(&hidden_ids, &key.config, &key.params.leading)?;
+    let chunk = Chunk::whole(key.config.layers);
+    let claim = ChunkStatement::whole(key, &model.id, &statement, &chunk, context);
     let limits = LeafLimits::OF_STATEMENTS;
-    let (security_bits, code) = match hide_activations {
-        false => (check_security(model.key, &[chunk], &statement)?, None),
+    let (security_bits, code) = match hide_activations || !hidden_ids.is_none() {
+        false => (check_security(key, &[chunk], &statement)?, None),
         true => {
-            statement.check(&model.key.config)?;
             let code = hidden_code(&claim, limits).map_err(ProveError::Hiding)?;
             let bits = hidden_security_bits(model.key, statement.lengths());
             let bits = bits.ok_or(ProveError::Hiding(VerifyError::HiddenCode))?;
             (enough(statement.rows(), bits)?, Some(code))
         }
     };
-    let secrets = code.map(|code| Ok::<_, NoRandomness>(Secrets::draw(code, &TapeKey::fresh(&claim)?)));
-    let secrets = secrets.transpose()?;
-    let (chunk, hidden, saturated) = checked(
-        model,
-        &claim,
-        Boundaries::default(),
-        limits,
-        (recorded, without_clips, secrets.as_ref()),
-        &mut watch,
-    )?;
+    let draw = |code| Ok::<_, NoRandomness>(Secrets::draw(code, &TapeKey::fresh(&claim, &witness)?));
+    let secrets = code.map(draw).transpose()?;
+    let asked = (&witness, recorded, without_clips, secrets.as_ref());
+    let (chunk, hidden, saturated) = checked(model, &claim, Boundaries::default(), limits, asked, &mut watch)?;
     drop(secrets);
     let proof = Proof {
         model: model.id,
@@ -345,6 +328,7 @@ fn whole(
     let bytes = proof.to_bytes()?;
     watch.done();
     Ok(ProveReport {
+        statement: witness,
         proof,
         bytes,
         phases: watch.phases,
@@ -357,18 +341,22 @@ fn whole(
 /// The proof of a chunk, what it has for hiding, and the saturated values.
 type Made = (ChunkProof, Option<HiddenProof>, Saturations);
 
+/// The statement with all of its ids, what was recorded while it was generated, whether clipped values are refused, and the secrets that hide.
+type Asked<'a, 'b> = (&'a Statement, Option<ForwardState<'b>>, bool, Option<&'a Secrets>);
+
 /// Proves a chunk, whose activations secrets hide, and checks the proof.
 fn checked(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
     boundaries: Boundaries<'_>,
     limits: LeafLimits,
-    (recorded, without_clips, secrets): (Option<ForwardState<'_>>, bool, Option<&Secrets>),
+    (witness, recorded, without_clips, secrets): Asked<'_, '_>,
     watch: &mut Stopwatch<'_>,
 ) -> Result<Made, ProveError> {
     let mut run = Run::of(
         model.placed(),
         claim,
+        witness,
         secrets.is_some(),
         boundaries.input,
         recorded,
@@ -411,6 +399,7 @@ fn unchecked(
     let suite = key.header.hash_suite;
     let mut transcript = open_transcript(claim, &params, code);
     let (relations, trees, forest) = (shape.config.relations(), lookup_trees(shape), Forest::of(shape));
+    let hidden_digits = HiddenDigits::of(shape, &run.columns);
     let mut columns = device.columns(run.columns)?;
     let change_counts = secrets.and_then(Secrets::rehearsal).and_then(|own| own.change_counts);
     add_counts(&mut *columns, shape, (&trees, &forest), change_counts, watch)?;
@@ -453,20 +442,30 @@ fn unchecked(
     let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
     let (said, boundary_values) = boundaries.said(key, &public);
     let (matmuls, bands) = watch.phase("matmuls", || {
-        matmul::prove(&public, device, columns, weights, &opened, said, speaker)
+        matmul::prove(
+            &public,
+            device,
+            (columns, &hidden_digits),
+            weights,
+            &opened,
+            said,
+            speaker,
+        )
     })?;
     watch.read("matmuls", matmuls.traffic);
+    let digits = digits::prove(&public, device, &hidden_digits, &matmuls.point, speaker)?;
     let families = weight_families(shape, speaker.transcript());
 
     // Linear claims.
     let (batch, linear) = watch.phase("claims", || {
-        let mut claims = linear_claims(&public, &trees, &relations, &lookups, &matmuls.point);
+        let mut claims = linear_claims(&public, &trees, &relations, &lookups, (&matmuls.point, &digits.point));
         let (own, entries) = lookups.claims.split_at(trees.len());
         claims.extend(tables.side(entries.first()));
         let batch = batch(claims, speaker.transcript().challenge(CLAIMS));
         let heard = Heard {
             accumulators: matmuls.claim,
             operands: matmuls.operands.clone(),
+            digits: digits.factors,
             denominators: own.iter().map(|leaf| leaf.denominator).collect(),
             counts: entries.first().map(|leaf| leaf.numerator),
             boundaries: said.map_or([None; 2], |said| said.map(Some)),
@@ -503,7 +502,10 @@ fn unchecked(
     let mut veil = secrets.map(|secrets| Veil {
         secrets,
         equations: &mut equations,
-        said: HiddenProof::default(),
+        said: HiddenProof {
+            digits: digits.proof,
+            ..HiddenProof::default()
+        },
     });
     let (opening, traffic) = watch.phase("open", || {
         let units = UnitClaim::of(shape, &batch, &linear.point, &activations)?;
@@ -550,10 +552,11 @@ fn linear_claims(
     trees: &[LookupTree],
     relations: &Relations,
     lookups: &gkr::Proved,
-    products: &[SecureField],
+    (products, hidden_rows): (&[SecureField], &[SecureField]),
 ) -> Vec<LinearClaim> {
     let mut claims = public.trace_claims();
     claims.extend(public.operand_claims(products));
+    claims.extend(public.digit_claims(products, hidden_rows));
     let powers = public.powers();
     for (number, (tree, leaf)) in trees.iter().zip(&lookups.claims).enumerate() {
         claims.extend(tree.claim(&powers, relations, number, leaf));

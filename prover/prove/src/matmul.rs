@@ -10,6 +10,7 @@ use tessera_verifier::opening::OpenedColumns;
 use tessera_verifier::proof::MatmulProof;
 
 use crate::device::{Bands, Columns, Device, DeviceError, Table as Factor};
+use crate::digits::HiddenDigits;
 use crate::factors::Factors;
 use crate::opening::memory::message_bytes;
 use crate::speak::Speaker;
@@ -39,7 +40,7 @@ pub struct PrecomputedMatmuls {
 pub fn prove<'a>(
     public: &Public<'_>,
     device: &'a dyn Device,
-    columns: &dyn Columns,
+    (columns, digits): (&dyn Columns, &HiddenDigits),
     tiles: &dyn TileSource,
     opened: &OpenedColumns,
     boundaries: Option<[K; 2]>,
@@ -51,6 +52,7 @@ pub fn prove<'a>(
     let witness = Factors {
         public,
         columns,
+        digits,
         opened,
         bands: &*bands,
     };

@@ -4,6 +4,7 @@
 mod attention;
 mod ff;
 mod head_norms;
+mod ids;
 mod logits;
 mod norms;
 mod operator;
@@ -24,7 +25,7 @@ use crate::device::{DeviceError, Table};
 use crate::factors::Factors;
 use crate::trace::Source;
 
-const OPERATORS: [&Operator; 9] = [
+const OPERATORS: [&Operator; 10] = [
     &stream::OPERATOR,
     &norms::OPERATOR,
     &rope::OPERATOR,
@@ -34,6 +35,7 @@ const OPERATORS: [&Operator; 9] = [
     &attention::OPERATOR,
     &ff::OPERATOR,
     &logits::OPERATOR,
+    &ids::OPERATOR,
 ];
 
 impl Source<'_> {
@@ -64,6 +66,7 @@ mod tests {
     use tessera_circuits::model::{Blocks, Mask, ModelConfig, Windows};
     use tessera_circuits::ops::operators;
     use tessera_circuits::shape::Shape;
+    use tessera_circuits::statement::Lengths;
 
     use super::*;
     use crate::small::config;
@@ -92,7 +95,7 @@ mod tests {
                 },
                 ..config()
             };
-            let shape = Shape::new(&own, 4);
+            let shape = Shape::new(&own, Lengths::from(4).all_hidden());
             let operators = operators::<SecureField>().into_iter();
             named.extend(
                 operators

@@ -1,6 +1,6 @@
 //! Options of a proof.
 
-use tessera_circuits::statement::Statement;
+use tessera_circuits::statement::{HiddenIds, Statement};
 use tessera_verifier::context::Context;
 
 /// Options of a proof that its statement does not say.
@@ -10,6 +10,8 @@ pub struct ProofOptions<'a> {
     pub context: Option<Context>,
     /// Whether the proof hides the activations: its readers learn nothing of them but what the statement says. No value may be clipped.
     pub hide_activations: bool,
+    /// The ids that the proof hides. If it hides any, it hides the activations, too.
+    pub hidden_ids: HiddenIds,
     /// Whether the proof is refused, before anything is committed to, if it would list clipped values.
     pub without_clips: bool,
     /// Statements that are not to be proved, each with the reason why.

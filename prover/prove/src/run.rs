@@ -3,6 +3,7 @@
 use tessera_circuits::chunk::Boundary;
 use tessera_circuits::model::ModelParams;
 use tessera_circuits::shape::Shape;
+use tessera_circuits::statement::Statement;
 use tessera_circuits::statistics::{Clip, Statistics};
 use tessera_model::forward::{ForwardState, Input, Placed, Saturations, Witness};
 use tessera_verifier::verify::ChunkStatement;
@@ -22,17 +23,19 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Runs the chunk of a statement, or what was not run of it while it was recorded, for a proof that hides its activations or not.
+    /// Runs the chunk of a statement, or what was not run of it while it was recorded, for a proof that hides its activations or not. `witnessed` is the
+    /// statement with the ids that the claim hides.
     pub fn of(
         model: Placed<'_>,
         claim: &ChunkStatement<'_>,
+        witnessed: &Statement,
         hides: bool,
         input: Option<&Boundary>,
         recorded: Option<ForwardState<'_>>,
         watch: &mut Stopwatch<'_>,
     ) -> Result<Self, ProveError> {
-        let (key, statement, chunk) = (claim.key, claim.statement, claim.chunk);
-        let shape = key.shape(chunk, statement.lengths());
+        let (key, statement, chunk) = (claim.key, witnessed, claim.chunk);
+        let shape = key.shape(chunk, claim.statement.lengths());
         let shape = shape.with_tables(key.tables_of_proof(hides));
         let params = chunk.params(&key.params);
         let mut witness = Witness::default();
@@ -59,6 +62,7 @@ impl Run {
                     shape: &shape,
                     params: &params,
                     statement,
+                    said: claim.statement,
                     input,
                     witness: &witness,
                     tops: &tops,

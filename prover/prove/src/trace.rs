@@ -26,7 +26,10 @@ pub struct Source<'a> {
     pub shape: &'a Shape,
     /// The parameters of the chunk alone.
     pub params: &'a ModelParams,
+    /// With all of its ids.
     pub statement: &'a Statement,
+    /// As the proof says it.
+    pub said: &'a Statement,
     /// What enters the chunk; `None` in the first one.
     pub input: Option<&'a Boundary>,
     pub witness: &'a Witness,

@@ -56,10 +56,7 @@ fn main() {
     let key = ModelKey::from_bytes(&std::fs::read(path).expect("the key can be read")).expect("a model key");
     let limbs = key.params.limb_set(&key.config);
     let shape = |config: &ModelConfig, rows: usize| {
-        let lengths = Lengths {
-            rows,
-            outputs: rows.div_ceil(2),
-        };
+        let lengths = Lengths::new(rows, rows.div_ceil(2));
         Shape::with_limbs(config, limbs, &Chunk::whole(config.layers), lengths)
     };
     println!(

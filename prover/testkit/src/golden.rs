@@ -1,6 +1,7 @@
 //! The statements whose proofs do not change from one build to another, and from one device to another.
 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::statement::{HiddenIds, HiddenPrompt};
 use tessera_circuits::table_tree::TableArgument;
 use tessera_prover::hiding::TapeKey;
 use tessera_verifier::context::Context;
@@ -24,6 +25,8 @@ enum Parts {
     Chunks(&'static [usize]),
     /// One chunk, whose activations are hidden by pads that a test may know, in a context.
     Hidden,
+    /// The same without a context, and the ids of all tokens but the first one are hidden, too.
+    HiddenTexts,
 }
 
 impl GoldenStatement {
@@ -34,7 +37,16 @@ impl GoldenStatement {
             Parts::Chunks(layers) => self.model.prove_chunks(&prompt, 3, layers),
             Parts::Hidden => {
                 let context = Context::try_from([9; Context::BYTES]).expect("a context");
-                self.model.prove_hidden(&TapeKey::of_test(7), Some(context), &prompt, 3)
+                let none = HiddenIds::default();
+                self.model
+                    .prove_hidden((&TapeKey::of_test(7), &none), Some(context), &prompt, 3)
+            }
+            Parts::HiddenTexts => {
+                let ids = HiddenIds {
+                    prompt: Some(HiddenPrompt { prefix: 1, suffix: 0 }),
+                    output: true,
+                };
+                self.model.prove_hidden((&TapeKey::of_test(8), &ids), None, &prompt, 3)
             }
         }
     }
@@ -42,8 +54,8 @@ impl GoldenStatement {
 
 /// All golden statements. A proof in one piece of a model of 8 bits that has three layers, matrices of several tiles and as many keys as
 /// queries, one in two chunks of a model of 12 bits that has half as many keys, and one in one piece of a model that is opened in bands.
-/// One is of the suite Keccak, in two chunks, and one is of a reranker, whose second text begins with the third token. The last one hides its
-/// activations.
+/// One is of the suite Keccak, in two chunks, and one is of a reranker, whose second text begins with the third token. The last two hide their
+/// activations, one of them under a key whose other proofs have a STARK of the tables, and with its ids.
 pub fn golden_statements() -> Vec<GoldenStatement> {
     let odd = |hidden, heads, kv_heads| ModelConfig {
         hidden,
@@ -73,10 +85,13 @@ pub fn golden_statements() -> Vec<GoldenStatement> {
             parts: Parts::Chunks(chunks),
         }
     };
-    let hidden = TestModel::new(random_model(odd_config(), WeightFormat::Int8, 7));
-    let hidden = GoldenStatement {
-        model: hidden.with_tables(TableArgument::Gkr),
-        parts: Parts::Hidden,
+    let hidden = |parts: Parts, tables: TableArgument| GoldenStatement {
+        model: TestModel::new(random_model(odd_config(), WeightFormat::Int8, 7)).with_tables(tables),
+        parts,
     };
-    cases.map(statement).into_iter().chain([hidden]).collect()
+    let hidden = [
+        hidden(Parts::Hidden, TableArgument::Gkr),
+        hidden(Parts::HiddenTexts, TableArgument::Stark),
+    ];
+    cases.map(statement).into_iter().chain(hidden).collect()
 }

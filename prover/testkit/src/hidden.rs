@@ -2,6 +2,7 @@
 
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
+use tessera_circuits::statement::HIDDEN;
 use tessera_verifier::hiding::HiddenProof;
 use tessera_verifier::opening::parts::{parts_of_mut, ProofParts};
 use tessera_verifier::proof::{ChunkProof, Proof};
@@ -14,7 +15,12 @@ pub fn hidden_changes(honest: &Proof) -> Vec<(&'static str, Proof)> {
         change(&mut other);
         (name, other)
     };
-    CHANGES.map(changed).into()
+    let digits = honest.hidden.as_ref().is_some_and(|own| !own.digits.factors.is_empty());
+    let more: &[Change] = match digits {
+        true => &DIGITS,
+        false => &NO_DIGITS,
+    };
+    CHANGES.iter().chain(more).copied().map(changed).collect()
 }
 
 /// A name, and what is done to a proof.
@@ -73,6 +79,44 @@ const CHANGES: [Change; 20] = [
         hidden(proof).tape_values[2] += one();
     }),
     ("Empty of hidden", |proof| proof.hidden = None),
+];
+
+/// Changes of a proof that hides no ids of rows.
+const NO_DIGITS: [Change; 2] = [
+    ("Extend of hidden.digits.factors", |proof| {
+        hidden(proof).digits.factors.push([one(); 2]);
+    }),
+    ("Change of statement.prompt[1], hidden", |proof| {
+        proof.statement.prompt[1] = HIDDEN;
+    }),
+];
+
+/// Changes of a proof that hides ids of the prompt after its first one, and its output.
+const DIGITS: [Change; 8] = [
+    ("Change of hidden.digits.rounds[0]", |proof| {
+        hidden(proof).digits.rounds.rounds[0][0] += one();
+    }),
+    ("Truncate of hidden.digits.rounds", |proof| {
+        hidden(proof).digits.rounds.rounds.pop();
+    }),
+    ("Change of hidden.digits.factors[0]", |proof| {
+        hidden(proof).digits.factors[0][0] += one();
+    }),
+    ("Truncate of hidden.digits.factors", |proof| {
+        hidden(proof).digits.factors.pop();
+    }),
+    ("Change of statement.prompt[0], the first id hidden", |proof| {
+        proof.statement.prompt[0] = HIDDEN;
+    }),
+    ("Change of statement.prompt[0]", |proof| {
+        proof.statement.prompt[0] ^= 1;
+    }),
+    ("Change of statement.prompt[1], shown", |proof| {
+        proof.statement.prompt[1] = 0;
+    }),
+    ("Change of statement.output, the last id shown", |proof| {
+        *proof.statement.output.last_mut().expect("an output") = 0;
+    }),
 ];
 
 fn one() -> SecureField {

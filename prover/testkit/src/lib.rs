@@ -10,7 +10,7 @@ use std::time::Duration;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::chunk::{ends, Boundary, Chunk, PublicBoundary};
 use tessera_circuits::shape::{LeafLimits, Product, Shape};
-use tessera_circuits::statement::Statement;
+use tessera_circuits::statement::{HiddenIds, Statement};
 use tessera_circuits::table_tree::TableArgument;
 use tessera_model::generate::GenerateOptions;
 use tessera_model::tiles::TileSource;
@@ -35,7 +35,7 @@ pub use chains::{assert_refused_by, refusals};
 pub use golden::{golden_statements, GoldenStatement, GOLDEN_PROOFS};
 pub use grind::{rework, reworked};
 pub use hidden::hidden_changes;
-pub use tessera_model::sample::{edit, extreme_model, random_model};
+pub use tessera_model::sample::{edit, extreme_model, random_model, random_model_with};
 pub use tessera_quantise::in_memory as quantised;
 pub use tessera_samples::*;
 pub use tessera_support::random::{random_ids, SplitMix};
@@ -215,16 +215,23 @@ impl TestModel {
         }
     }
 
-    /// An honest proof that hides its activations with what a key draws, tied to a context.
-    pub fn prove_hidden(&self, key: &TapeKey, context: Option<Context>, prompt: &[u32], tokens: usize) -> Proof {
+    /// An honest proof that hides its activations and some ids with what a key draws, tied to a context.
+    pub fn prove_hidden(
+        &self,
+        (key, ids): (&TapeKey, &HiddenIds),
+        context: Option<Context>,
+        prompt: &[u32],
+        tokens: usize,
+    ) -> Proof {
         let prover = self.prover();
-        let statement =
-            generate_statement(&prover, prompt, &GenerateOptions::exactly(tokens), &Silent).expect("a text");
+        let witness = generate_statement(&prover, prompt, &GenerateOptions::exactly(tokens), &Silent).expect("a text");
+        let statement = witness.hiding(ids, &self.key.config, &self.key.params.leading);
+        let statement = statement.expect("ids that can be hidden");
         let chunk = Chunk::whole(self.key.config.layers);
         let claim = ChunkStatement::whole(&self.key, &prover.id, &statement, &chunk, context);
         let code = hidden_code(&claim, LeafLimits::OF_STATEMENTS).expect("a model whose proofs can hide");
-        let (proof, hidden) =
-            prove_with_secrets(&prover, &claim, Secrets::draw(code, key), &|_, _| ()).expect("an honest proof");
+        let (proof, hidden) = prove_with_secrets(&prover, &claim, &witness, Secrets::draw(code, key), &|_, _| ())
+            .expect("an honest proof");
         Proof {
             model: prover.id,
             chunks: vec![proof],

@@ -152,7 +152,7 @@ fn parts_in_lanes_are_proved() {
         ..odd_config()
     };
     let (chunk, one) = (Chunk::whole(config.layers), LimbSet::all(Limbs::One));
-    let lengths = Lengths { rows: 124, outputs: 5 };
+    let lengths = Lengths::new(124, 5);
     let shape = Shape::with_limbs(&config, one, &chunk, lengths);
     let lanes = [Part::SCORES, Part::FF, Part::LOGITS].map(|p| shape.lanes(p));
     assert!(lanes.iter().all(|lanes| *lanes > 1), "{lanes:?}");

@@ -167,10 +167,7 @@ fn layouts_and_ledgers_are_those_of_the_independent_verifier() {
             }
         }
         key.config = config;
-        let lengths = Lengths {
-            rows: case.rows,
-            outputs: case.outputs,
-        };
+        let lengths = Lengths::new(case.rows, case.outputs);
         let chunks = Chunk::partition(case.chunks, layers).expect("all layers");
         for (i, (chunk, terms)) in chunks.iter().zip(&case.terms).enumerate() {
             let shape = key.shape(chunk, lengths);

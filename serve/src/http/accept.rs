@@ -138,7 +138,11 @@ impl Ended {
         let statement = Statement { prompt, output };
         app.metrics.prompt_tokens.add(usage.prompt as u64);
         Self {
-            reason: statement.finish(&app.served.model.key.config).reason(),
+            // Nothing of an answer is hidden from whoever asked for it.
+            reason: statement
+                .finish(&app.served.model.key.config)
+                .reason()
+                .unwrap_or("length"),
             output: statement.output,
             usage,
         }

@@ -66,6 +66,11 @@ impl Html {
         for piece in pieces {
             match piece {
                 Piece::Text(text) => self.lines(text),
+                Piece::Hidden(tokens) => {
+                    self.raw("<span class=\"token\">");
+                    self.text(&shown::hidden(*tokens));
+                    self.raw("</span>");
+                }
                 Piece::Special { id, name, .. } => {
                     self.raw("<span class=\"token\">");
                     match name {

@@ -1,6 +1,6 @@
 //! Prompts and outputs beside the expected ones: where they differ, and what may help.
 
-use tessera_circuits::statement::Finish;
+use tessera_circuits::statement::{Finish, HIDDEN};
 
 use super::hints;
 use super::{Expectations, Output, Prompt};
@@ -19,6 +19,9 @@ impl Expectations<'_> {
     pub(super) fn prompt(&self, expected: &PromptIds, claim: &Claim) -> Finding {
         let got = &claim.statement().prompt;
         let warnings: Vec<String> = expected.notes.iter().cloned().chain(expected.unknown_note()).collect();
+        if let Some(reason) = self.hidden("prompt", got, &expected.ids) {
+            return Finding::unmet(reason, None);
+        }
         if *got == expected.ids {
             return Finding::Met { warnings };
         }
@@ -94,6 +97,14 @@ impl Expectations<'_> {
             );
         }
         let got = claim.statement().output.as_slice();
+        if claim.statement().hides_output() {
+            let ids = match expected {
+                Output::Ids(ids) => ids.as_slice(),
+                Output::Text(_) => &[],
+            };
+            let reason = self.hidden("output", got, ids);
+            return Finding::unmet(reason.unwrap_or_default(), None);
+        }
         match expected {
             Output::Ids(ids) if got == ids.as_slice() => Finding::MET,
             Output::Ids(ids) => Finding::unmet(self.difference("output", got, ids), self.other_ids(got, ids, claim)),
@@ -150,7 +161,7 @@ impl Expectations<'_> {
         let ended = matches!(claim.finish(), Finish::Stop { .. });
         let hidden = |piece: &&Piece| match piece {
             Piece::Special { position, id, .. } => !(ended && *position == last) && Some(*id) != unknown,
-            Piece::Text(_) => false,
+            Piece::Text(_) | Piece::Hidden(_) => false,
         };
         match pieces.iter().filter(hidden).count() {
             0 => {}
@@ -186,6 +197,10 @@ impl Expectations<'_> {
                 )
             }
             (Finish::Stop { .. }, None) => Finding::MET,
+            (Finish::Hidden { .. }, None) => Finding::unmet(
+                "the output is not shown to be complete: the proof hides how it ends",
+                None,
+            ),
             (Finish::Length { .. }, None) if config.eos.is_empty() => Finding::unmet(
                 "the output is not complete: the model names no token that ends a text, so none of its outputs is",
                 None,
@@ -195,6 +210,26 @@ impl Expectations<'_> {
                 Some("the proof is truncated: ask for one with more tokens".to_owned()),
             ),
         }
+    }
+
+    /// That ids are not shown to be the expected ones, because some of them are hidden; `None` if none is hidden.
+    fn hidden(&self, what: &str, got: &[u32], expected: &[u32]) -> Option<String> {
+        let hidden = got.iter().filter(|id| **id == HIDDEN).count();
+        if hidden == 0 {
+            return None;
+        }
+        let ids = count(got.len(), "id");
+        let reason = format!("the {what} is not shown to be the expected one: the proof hides {hidden} of its {ids}");
+        // Of those that are shown, the first one that is another.
+        let mut pairs = got.iter().zip(expected).enumerate();
+        let other = pairs.find(|(_, (got, expected))| **got != HIDDEN && got != expected);
+        Some(match other {
+            Some((at, (got, expected))) => {
+                let [got, expected] = [got, expected].map(|id| self.named(*id));
+                format!("{reason}, and it shows id {got} at position {at}, expected {expected}")
+            }
+            None => reason,
+        })
     }
 
     /// The first difference of two id lists.
@@ -274,6 +309,7 @@ fn truncated(finish: Finish) -> String {
             "the output is a prefix of the expected one: the proof is truncated, cut after {}",
             count(tokens, "token")
         ),
+        Finish::Hidden { .. } => "the output is a prefix of the expected one, and how it ends is hidden".to_owned(),
         Finish::Stop { .. } => {
             "the output is a prefix of the expected one, and the model ended the text there".to_owned()
         }

@@ -6,7 +6,7 @@ use tessera_circuits::trees::{groups, Forest};
 use crate::gkr;
 use crate::listen::Form;
 use crate::opening::OpenedColumns;
-use crate::public::{linear_variables, products_form};
+use crate::public::{digits_form, linear_variables, products_form};
 
 /// Scalars that the tape has for a quadratic form: of the pads, of pads and masks, of the masks.
 const SCALARS: usize = 3;
@@ -82,6 +82,11 @@ impl Tape {
         take(1 + 2 * shape.product_variables() as usize);
         let operands = take(2 * shape.existing().count()).collect();
         products.push((operands, vec![products_form(shape)]));
+        // The digits of hidden ids: the rounds, and both factors.
+        if let Some(variables) = shape.digit_variables() {
+            take(2 * variables);
+            products.push((take(2).collect(), vec![digits_form()]));
+        }
         // Linear claims, then the band sumcheck of every commitment with the evaluation at its end.
         take(2 * linear_variables(shape));
         for columns in opened {

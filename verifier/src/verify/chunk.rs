@@ -14,7 +14,7 @@ use tessera_circuits::wiring::{suffix, Points, Public};
 
 use crate::context::Context;
 use crate::gkr;
-use crate::hiding::HiddenCode;
+use crate::hiding::{HiddenCode, HiddenProof};
 use crate::key::{ModelId, ModelKey};
 use crate::labels::{ACTIVATIONS, CLAIMS, CLAIMS_WORK, CLIPPED_VALUES, FAMILIES, LOOKUP_WORK, POINTS, POINTS_WORK};
 use crate::listen::Listener;
@@ -29,26 +29,31 @@ use crate::tables::{draw_relations, draw_weight, Balance, Tables};
 use crate::transcript::Transcript;
 
 use super::boundaries::{boundary_words, BoundaryClaim};
+use super::digits::verify_digits;
 use super::error::VerifyError;
 use super::matmuls::{verify_matmuls, weight_claim};
 
 /// Protocol name and version, the first thing a transcript absorbs, with the suffix of the suite.
 pub const PROTOCOL: &str = "tessera/12";
 
-/// Bits of what a proof hides, the first of the words about it.
-const HIDES_ACTIVATIONS: u32 = 1;
+/// The first of the words of `hiding`: activations are hidden, and ids of the prompt, and ids of the output.
+const FLAGS: [u32; 3] = [1, 2, 4];
 
 /// The words of `hiding`: flags, the number of values of a blind unit, the number of slots of the activations, the numbers of unused and of all entries of
 /// the tape, and three reserved words. All are zero if a proof hides nothing.
-fn hiding_words(code: Option<&HiddenCode>) -> [u32; 8] {
+fn hiding_words(code: Option<&HiddenCode>, statement: &Statement) -> [u32; 8] {
     let Some(code) = code else { return [0; 8] };
     let [blind, slots, unused, entries] = code.words();
-    [HIDES_ACTIVATIONS, blind, slots, unused, entries, 0, 0, 0]
+    let hidden = [true, statement.hides_prompt(), statement.hides_output()];
+    let flags = FLAGS.into_iter().zip(hidden);
+    let flags = flags.map(|(flag, hidden)| if hidden { flag } else { 0 }).sum();
+    [flags, blind, slots, unused, entries, 0, 0, 0]
 }
 
 /// Absorbs what every proof has before the first message: parameters, with those of the activations, model, lengths, what is
 /// hidden, statement, and which part of it the chunk is, context: zeros, which are no context, if there is none. The suite and the
-/// rule of leading rows are those of the key. The statement must have passed its check.
+/// rule of leading rows are those of the key. The statement must have passed its check; an id that is hidden is absorbed as
+/// [`tessera_circuits::statement::HIDDEN`].
 pub fn open_transcript(
     claim: &ChunkStatement<'_>,
     activations: &CommitmentParams,
@@ -64,7 +69,7 @@ pub fn open_transcript(
     );
     transcript.bytes("model", &claim.model.0);
     transcript.words("lengths", &lengths(&key.params.leading, statement));
-    transcript.words("hiding", &hiding_words(hidden));
+    transcript.words("hiding", &hiding_words(hidden, statement));
     transcript.words("prompt", &statement.prompt);
     transcript.words("output", &statement.output);
     let layers = [chunk.start, chunk.end, chunk.of];
@@ -221,16 +226,20 @@ pub fn verify_conversation(claim: &ChunkStatement<'_>, proof: &ChunkProof) -> Re
 }
 
 /// What is said of a chunk before its opening; `listen` makes whoever hears it of a transcript that has absorbed what is public. If activations
-/// are hidden, `hidden` is their code.
+/// are hidden, `hidden` is their code, with the messages that only such proofs have.
 pub(super) fn conversation<L: Listener>(
     claim: &ChunkStatement<'_>,
     limits: LeafLimits,
     proof: &ChunkProof,
-    hidden: Option<&HiddenCode>,
+    hidden: Option<(&HiddenCode, Unread<'_, HiddenProof>)>,
     listen: impl FnOnce(Transcript) -> L,
 ) -> Result<Conversation<L>, VerifyError> {
     let ChunkStatement { key, statement, .. } = *claim;
-    statement.check(&key.config)?;
+    let (hidden, hiding) = hidden.unzip();
+    match hidden {
+        None => statement.check(&key.config)?,
+        Some(_) => statement.check_hiding(&key.config, &key.params.leading)?,
+    }
     claim.check_ends()?;
     let way = key.tables_of_proof(hidden.is_some());
     let shape = key.shape(claim.chunk, statement.lengths());
@@ -290,17 +299,23 @@ pub(super) fn conversation<L: Listener>(
         points: &points,
     };
     let matmuls = verify_matmuls(&public, proof.part(|p| &p.matmuls), &mut listener)?;
-    let (products, family) = (matmuls.point, listener.transcript().challenge(FAMILIES));
+    let products = matmuls.point;
+    let digits = hiding.map(|said| said.part(|p| &p.digits));
+    let digits = verify_digits(&shape, matmuls.hidden, digits, &mut listener)?;
+    let (digits, hidden_rows) = digits.map_or_else(|| (None, Vec::new()), |own| (Some(own.factors), own.point));
+    let family = listener.transcript().challenge(FAMILIES);
 
     // Linear claims.
     let mut claims = public.trace_claims();
     claims.extend(public.operand_claims(&products));
+    claims.extend(public.digit_claims(&products, &hidden_rows));
     claims.extend(lookup_claims);
     let chi = listener.transcript().challenge(CLAIMS);
     let batch = batch(claims, chi);
     let heard = Heard {
         accumulators: matmuls.claim,
         operands: matmuls.operands,
+        digits,
         denominators: own.iter().map(|leaf| leaf.denominator.clone()).collect(),
         counts: entries.map(|leaf| leaf.numerator.clone()),
         boundaries: matmuls.boundaries,

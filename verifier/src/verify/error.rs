@@ -58,6 +58,8 @@ pub enum VerifyError {
     HiddenClips { got: usize },
     #[error("a proof in {got} chunks hides its activations, but only proofs in one piece can")]
     HiddenChunks { got: usize },
+    #[error("hidden ids: {got} messages about the product of their digits, expected {expected}")]
+    Digits { got: usize, expected: usize },
     #[error("a proof hides activations that are too many for a code with a tape")]
     HiddenCode,
     #[error("{0}")]

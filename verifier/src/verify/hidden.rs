@@ -31,7 +31,7 @@ pub fn hear<'a>(
     hidden: &'a HiddenProof,
 ) -> Result<Conversation<Hearing<'a>>, VerifyError> {
     let listen = |transcript| Hearing::new(transcript, &code.tape, Unread::of(hidden));
-    let mut said = conversation(claim, limits, proof, Some(code), listen)?;
+    let mut said = conversation(claim, limits, proof, Some((code, Unread::of(hidden))), listen)?;
     // Before the opening: its equation is one of those that the opening proves.
     let tables = Unread::of(proof).part(|p| &p.tables);
     let tables = Tables::of(claim.key, claim.key.tables_of_proof(true), tables)?;

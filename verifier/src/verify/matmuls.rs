@@ -25,8 +25,10 @@ pub(super) struct Matmuls<V> {
     pub operands: Operands<V>,
     /// What committed boundaries are at the random point.
     pub boundaries: [Option<V>; 2],
-    /// The operand of the embedding, which is public.
+    /// The public part of the operand of the embedding: all of it if no ids are hidden.
     pub embedding: SecureField,
+    /// The rest of it.
+    pub hidden: V,
 }
 
 /// Section 5 and 6: all matmuls.
@@ -57,8 +59,8 @@ pub(super) fn verify_matmuls<L: Listener>(
     let embedding = public.embed_operand(&end.point);
     let zero = || L::Value::from(SecureField::default());
     let [embed, _] = operands.get(Product::EMBED).unwrap_or_else(|| [zero(), zero()]);
-    listener.zero(embed - embedding.into(), VerifyError::Embedding)?;
     Ok(Matmuls {
+        hidden: embed - embedding.into(),
         claim,
         point: end.point,
         operands,

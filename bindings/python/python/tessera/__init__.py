@@ -152,13 +152,14 @@ class Verdict:
     proof_bytes: int
     #: Bits of security that were enforced.
     security_bits: float | None
-    prompt_ids: tuple[int, ...] | None
-    output_ids: tuple[int, ...] | None
-    #: Texts are hostile: ``text`` has them escaped. None without a tokenizer; then ``no_text`` says why.
+    #: None in the place of an id that the proof hides.
+    prompt_ids: tuple[int | None, ...] | None
+    output_ids: tuple[int | None, ...] | None
+    #: Texts are hostile: ``text`` has them escaped. None if ids are hidden, or without a tokenizer; then ``no_text`` says why.
     prompt_text: str | None
     output_text: str | None
     no_text: str | None
-    #: "stop" if the model ended the text, "length" if it stops at its length.
+    #: "stop" if the model ended the text, "length" if it stops at its length, None if ids of the output are hidden.
     finish_reason: str | None
     #: In the place of an output, what an encoder makes of the prompt: the integers that are proved, and what they stand for.
     integers: tuple[int, ...] | None

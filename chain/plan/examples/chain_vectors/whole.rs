@@ -110,6 +110,7 @@ fn opening_of(
         operands: Operands::of(shape, &own.matmuls.operands),
         denominators,
         counts,
+        digits: None,
         boundaries: Default::default(),
     };
     let mut claims = public.trace_claims();

@@ -28,6 +28,7 @@ impl Source<'_> {
         let pows = pow_column(&shape.config, MatmulKind::Head, &self.params.head, shape.padded.vocab);
         let scale = remainder.scale() as u32;
         let first = self.statement.prompt.len() - 1 - w.first_logits;
+        let chosen = shape.hidden.outputs.then(|| logits::chosen(shape.limbs.head));
         build(self, Part::LOGITS, (|_| 0, &[]), |[o, v], row| {
             row[remainder.pow()] = pows[v] * scale;
             if o >= shape.outputs || v >= vocab {
@@ -54,6 +55,9 @@ impl Source<'_> {
                 false => logit,
             };
             row[logits::MARGIN] = felt(top - value.out);
+            if let Some(chosen) = chosen {
+                row[chosen] = u32::from(v == self.statement.output[o] as usize);
+            }
             acc.write(row, remainder, shift, value);
             [value.excess, 0, 0, 0, 0, 0]
         })

@@ -10,7 +10,7 @@ use tessera_circuits::ops::stream;
 use tessera_circuits::ops::stream::Update;
 use tessera_circuits::rounding::PADDED_EXPONENT;
 use tessera_circuits::shape::{Part, Product};
-use tessera_circuits::statement::norm_of;
+use tessera_circuits::statement::{norm_of, HIDDEN};
 use tessera_circuits::statistics::Clip;
 use tessera_model::forward::Stream;
 
@@ -106,8 +106,15 @@ impl Factors<'_> {
         let tokens = eq_table(&self.public.points.token);
         let ids = self.public.statement.row_ids();
         let types = shape.config.types_of(&ids);
+        let mut hidden = self.digits.ids(shape.config.vocab);
         for (i, (weight, (id, token_type))) in tokens.into_iter().zip(ids.into_iter().zip(types)).enumerate() {
-            out[id as usize] += weight * scale;
+            let own = match id {
+                HIDDEN => hidden.next().unwrap_or_default(),
+                id => vec![(id as usize, BaseField::from(1))],
+            };
+            for (id, factor) in own {
+                out[id] += weight * scale * factor;
+            }
             if let Some(row) = shape.config.position_row(i, token_type) {
                 out[row] += weight * scale;
             }

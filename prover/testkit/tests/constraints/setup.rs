@@ -19,6 +19,7 @@ use tessera_model::generate::{generate, GenerateOptions};
 use tessera_model::QuantisedModel;
 use tessera_prover::column::{elements, of_elements};
 use tessera_prover::device::Device;
+use tessera_prover::digits::HiddenDigits;
 use tessera_prover::matmul::{self, PrecomputedMatmuls};
 use tessera_prover::trace::{tops, Columns, Source};
 use tessera_prover::vectors::Vectors;
@@ -265,6 +266,7 @@ impl Case {
             shape: &shape,
             params: &params,
             statement: &statement,
+            said: &statement,
             input: enters.as_ref(),
             witness: &witness,
             tops: &tops,
@@ -289,7 +291,10 @@ impl Case {
         let matmuls = matmul::prove(
             &public,
             &Vectors,
-            &*Vectors.columns(of_elements(&columns)).expect("columns"),
+            (
+                &*Vectors.columns(of_elements(&columns)).expect("columns"),
+                &HiddenDigits::default(),
+            ),
             &model.weights,
             &opened,
             None,
@@ -345,6 +350,7 @@ impl Case {
             operands: matmuls.operands.clone(),
             denominators: Vec::new(),
             counts: None,
+            digits: None,
             boundaries: [None; 2],
         };
         let mut claims = public.trace_claims();

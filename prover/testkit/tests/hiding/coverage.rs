@@ -2,9 +2,12 @@
 //! as the tape has pads.
 
 use serde_json::Value;
+use tessera_circuits::statement::{HiddenIds, HiddenPrompt};
 use tessera_prover::ProofOptions;
+use tessera_testkit::odd_config;
 use tessera_verifier::hiding::HiddenProof;
 use tessera_verifier::proof::Proof;
+use tessera_verifier::suite::Suite;
 
 use super::{Scene, HIDING};
 
@@ -22,7 +25,7 @@ enum Reason {
 }
 
 /// All fields, lists without their indices.
-const FIELDS: [(&str, Reason); 34] = [
+const FIELDS: [(&str, Reason); 36] = [
     ("layers", Reason::Public),
     ("statistics.clips", Reason::Public),
     ("activations", Reason::Uniform),
@@ -57,6 +60,8 @@ const FIELDS: [(&str, Reason); 34] = [
     // The second is uniform, and the others follow from it and from the word.
     ("tape_values", Reason::Uniform),
     ("tape_work", Reason::Determined),
+    ("digits.rounds", Reason::Padded),
+    ("digits.factors", Reason::Padded),
     ("statement", Reason::Public),
     ("boundaries", Reason::Public),
     ("model", Reason::Public),
@@ -108,8 +113,20 @@ fn fields(proof: &Proof, hidden: &HiddenProof) -> Vec<(String, usize)> {
 
 #[test]
 fn every_field_has_a_reason_and_every_padded_element_a_pad() {
-    let scene = Scene::small();
-    let proof = scene.prove(HIDING).expect("a proof").proof;
+    let ids = HiddenIds {
+        prompt: Some(HiddenPrompt { prefix: 1, suffix: 0 }),
+        output: true,
+    };
+    covered(Scene::small(), HIDING);
+    let asked = ProofOptions {
+        hidden_ids: ids,
+        ..HIDING
+    };
+    covered(&Scene::new(Suite::default(), odd_config()).hiding(&ids), asked);
+}
+
+fn covered(scene: &Scene, asked: ProofOptions<'_>) {
+    let proof = scene.prove(asked).expect("a proof").proof;
     let hidden = proof.hidden.as_ref().expect("a proof that hides");
     let (mut padded, mut words, mut seen) = (0, 0, vec![false; FIELDS.len()]);
     for (field, values) in fields(&proof, hidden) {
@@ -131,5 +148,6 @@ fn every_field_has_a_reason_and_every_padded_element_a_pad() {
     assert!(missing.is_empty(), "fields that no proof has: {missing:?}");
     assert!(proof.boundaries.is_empty());
     let clear = scene.prove(ProofOptions::default()).expect("a proof").proof;
-    assert_eq!((&proof.model, &proof.statement), (&clear.model, &clear.statement));
+    assert_eq!(proof.model, clear.model);
+    assert_eq!(proof.statement, scene.statement);
 }

@@ -16,13 +16,17 @@ use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_circuits::mle::eq_table;
 use tessera_circuits::shape::{Part, Shape};
+use tessera_circuits::statement::{HiddenIds, HiddenPrompt, Statement};
+use tessera_model::generate::GenerateOptions;
 use tessera_prover::column::Column;
 use tessera_prover::hiding::{Record, Rehearsal, Script, Secrets};
-use tessera_prover::prove_with_secrets;
-use tessera_testkit::SplitMix;
+use tessera_prover::{generate_statement, prove_with_secrets};
+use tessera_support::progress::Silent;
+use tessera_testkit::{odd_config, SplitMix};
 use tessera_verifier::hiding::{HiddenCode, HiddenProof, Tape};
 use tessera_verifier::opening::parts::{circle_fibre, line_coordinate, parts_of, parts_of_mut, Layout, FIBRE};
 use tessera_verifier::proof::ChunkProof;
+use tessera_verifier::suite::Suite;
 
 use super::Scene;
 
@@ -86,16 +90,17 @@ impl Rehearsed {
     }
 }
 
-fn rehearse(
-    scene: &Scene,
-    secrets: Secrets,
-    rehearsal: Rehearsal,
-    change: &dyn Fn(&Shape, &mut [Vec<Column>]),
-) -> Rehearsed {
+/// Another witness of a statement: other ids that are hidden, or a change of the trace.
+struct Other<'a> {
+    ids: &'a Statement,
+    change: &'a dyn Fn(&Shape, &mut [Vec<Column>]),
+}
+
+fn rehearse(scene: &Scene, secrets: Secrets, rehearsal: Rehearsal, Other { ids, change }: &Other<'_>) -> Rehearsed {
     let record = Arc::clone(&rehearsal.record);
     let secrets = secrets.rehearsing(rehearsal);
     let (proof, hidden) = scene
-        .claimed(|claim| prove_with_secrets(&scene.model.prover(), claim, secrets, change))
+        .claimed(|claim| prove_with_secrets(&scene.model.prover(), claim, ids, secrets, change))
         .expect("a proof");
     let record = record.lock().expect("a record").clone();
     Rehearsed { proof, hidden, record }
@@ -337,11 +342,15 @@ fn opened(code: &HiddenCode, proof: &Rehearsed, tape: &[K]) -> Vec<usize> {
 }
 
 /// Whether a proof with this code fits other activations.
-fn equivocates(scene: &Scene, code: &HiddenCode) -> bool {
+fn equivocates(scene: &Scene, code: &HiddenCode, other: &Other<'_>) -> bool {
     let drawn = Drawn::random(code, 11);
     let secrets = drawn.secrets(code);
     let first_tape = secrets.tape().to_vec();
-    let first = rehearse(scene, secrets, Rehearsal::default(), &|_, _| ());
+    let own = Other {
+        ids: &scene.witness,
+        change: &|_, _| (),
+    };
+    let first = rehearse(scene, secrets, Rehearsal::default(), &own);
     let layout = &code.tape;
     let leaves = opened(code, &first, &first_tape);
 
@@ -356,7 +365,6 @@ fn equivocates(scene: &Scene, code: &HiddenCode) -> bool {
     let (mask, pad) = (product.first, product.operands[0]);
     let challenge = (script.answers[0] - first_tape[mask]) * first_tape[pad].inverse();
 
-    let change = other_witness(scene.statement.rows());
     let mut second = Drawn::random(code, 12);
     let scripted = |drawn: &Drawn| {
         let secrets = drawn.secrets(code);
@@ -366,7 +374,7 @@ fn equivocates(scene: &Scene, code: &HiddenCode) -> bool {
             script: Some(script.clone()),
             ..Rehearsal::default()
         };
-        (rehearse(scene, secrets, rehearsal, &change), tape)
+        (rehearse(scene, secrets, rehearsal, other), tape)
     };
     let (own, _) = scripted(&second);
     let unlike = own.record.messages.iter().zip(&first.record.messages);
@@ -389,16 +397,16 @@ fn equivocates(scene: &Scene, code: &HiddenCode) -> bool {
         record: Arc::new(Mutex::new(Record::default())),
         ..Rehearsal::default()
     };
-    let mut other = rehearse(scene, second.secrets(code), rehearsal, &change);
-    assert_ne!(other.record.messages, first.record.messages);
-    let paths = [&first, &other].map(|own| parts_of(&own.proof.opening).codes[1].rows.path.clone());
+    let mut made = rehearse(scene, second.secrets(code), rehearsal, other);
+    assert_ne!(made.record.messages, first.record.messages);
+    let paths = [&first, &made].map(|own| parts_of(&own.proof.opening).codes[1].rows.path.clone());
     assert_ne!(paths[0], paths[1]);
-    parts_of_mut(&mut other.proof.opening).codes[1]
+    parts_of_mut(&mut made.proof.opening).codes[1]
         .rows
         .path
         .clone_from(&paths[0]);
-    assert_eq!(other.hidden, first.hidden);
-    let bytes = [&first, &other].map(|own| own.proof.to_bytes().expect("it encodes"));
+    assert_eq!(made.hidden, first.hidden);
+    let bytes = [&first, &made].map(|own| own.proof.to_bytes().expect("it encodes"));
     assert!(bytes[0] == bytes[1], "the proofs differ beyond root and paths");
     true
 }
@@ -406,8 +414,68 @@ fn equivocates(scene: &Scene, code: &HiddenCode) -> bool {
 #[test]
 fn a_proof_fits_other_activations() {
     for scene in [Scene::small(), Scene::lifted()] {
-        assert!(equivocates(scene, &scene.code()));
+        let other = Other {
+            ids: &scene.witness,
+            change: &other_witness(scene.statement.rows()),
+        };
+        assert!(equivocates(scene, &scene.code(), &other));
     }
+}
+
+/// A proof that hides prompt and output fits every other prompt of as many ids with the output that the model gives to it.
+#[test]
+fn a_proof_fits_other_texts() {
+    let ids = HiddenIds {
+        prompt: Some(HiddenPrompt { prefix: 1, suffix: 0 }),
+        output: true,
+    };
+    let scene = Scene::new(Suite::default(), odd_config()).hiding(&ids);
+    let mut prompt = scene.witness.prompt.clone();
+    let vocab = scene.model.key.config.vocab as u32;
+    prompt.iter_mut().skip(1).for_each(|id| *id = (*id + 3) % vocab);
+    let options = GenerateOptions::exactly(scene.witness.output.len());
+    let other = generate_statement(&scene.model.prover(), &prompt, &options, &Silent).expect("a text");
+    assert_ne!(other.output, scene.witness.output);
+    let other = Other {
+        ids: &other,
+        change: &|_, _| (),
+    };
+    assert!(equivocates(&scene, &scene.code(), &other));
+}
+
+/// A proof that shows the output fits another prompt that has the same output.
+#[test]
+fn a_proof_fits_other_prompts_with_the_same_output() {
+    let ids = HiddenIds {
+        prompt: Some(HiddenPrompt { prefix: 1, suffix: 0 }),
+        output: false,
+    };
+    let mut scene = Scene::new(Suite::default(), odd_config());
+    let vocab = scene.model.key.config.vocab as u32;
+    // The last token alone, of which there are few.
+    let of = |second: u32| {
+        let prompt = [scene.witness.prompt[0], second, scene.witness.prompt[2]];
+        let options = GenerateOptions::exactly(1);
+        generate_statement(&scene.model.prover(), &prompt, &options, &Silent).expect("a text")
+    };
+    let others = (0..vocab).filter(|id| *id != scene.witness.prompt[0]).map(of);
+    let others: Vec<Statement> = others.collect();
+    let pairs = others.iter().enumerate().flat_map(|(at, own)| {
+        let rest = others[at + 1..].iter();
+        rest.map(move |other| (own, other))
+    });
+    let (own, other) = pairs
+        .into_iter()
+        .find(|(own, other)| own.output == other.output)
+        .expect("two prompts");
+    scene.witness = own.clone();
+    let scene = scene.hiding(&ids);
+    assert_eq!(scene.statement.output, other.output);
+    let other = Other {
+        ids: other,
+        change: &|_, _| (),
+    };
+    assert!(equivocates(&scene, &scene.code(), &other));
 }
 
 /// The opened values of a tape with two unused entries fewer would tell witnesses apart.
@@ -419,5 +487,9 @@ fn a_tape_with_fewer_unused_entries_fits_no_other_activations() {
     let (key, statement) = (&scene.model.key, &scene.statement);
     let opened = [key.opened(&scene.chunk), code.columns];
     let tape = Tape::of(&key.hidden_shape(statement.lengths()), fewer, &opened);
-    assert!(!equivocates(scene, &HiddenCode { tape, ..code }));
+    let other = Other {
+        ids: &scene.witness,
+        change: &other_witness(statement.rows()),
+    };
+    assert!(!equivocates(scene, &HiddenCode { tape, ..code }, &other));
 }

@@ -1,23 +1,22 @@
 //! Proofs that hide activations: honest ones are accepted, and whoever lies under a pad is refused (docs/protocol.md, section 17).
 
 mod coverage;
+mod distribution;
 mod equivocation;
+mod lies;
+mod texts;
 
 use std::sync::OnceLock;
 
-use num_traits::Zero;
-use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use stwo::core::fields::FieldExpOps;
 use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{ModelConfig, Pooling, WeightFormat};
 use tessera_circuits::shape::LeafLimits;
-use tessera_circuits::statement::Statement;
+use tessera_circuits::statement::{HiddenIds, HiddenPrompt, Statement};
 use tessera_circuits::table_tree::TableArgument;
 use tessera_model::generate::GenerateOptions;
-use tessera_prover::column::Column;
 use tessera_prover::device::Device;
-use tessera_prover::hiding::{Rehearsal, Secrets, TapeKey};
+use tessera_prover::hiding::{Secrets, TapeKey};
 use tessera_prover::opening::{params_for, OpeningProverError};
 use tessera_prover::scalar::Scalar;
 use tessera_prover::{
@@ -31,7 +30,7 @@ use tessera_testkit::{
 use tessera_verifier::codec::FileKind;
 use tessera_verifier::context::Context;
 use tessera_verifier::gkr::GkrError;
-use tessera_verifier::hiding::{HiddenCode, HiddenProof, Tape};
+use tessera_verifier::hiding::{HiddenCode, HiddenProof};
 use tessera_verifier::ledger::hidden_security_bits;
 use tessera_verifier::length::{most_bytes, most_hidden_bytes};
 use tessera_verifier::listen::TapeError;
@@ -47,6 +46,10 @@ type K = SecureField;
 const HIDING: ProofOptions<'_> = ProofOptions {
     context: None,
     hide_activations: true,
+    hidden_ids: HiddenIds {
+        prompt: None,
+        output: false,
+    },
     without_clips: false,
     admits: None,
 };
@@ -57,7 +60,10 @@ type Attempt = (ChunkProof, HiddenProof, Result<(), VerifyError>);
 /// A model whose key has tables as a tree, and a statement of it.
 struct Scene {
     model: TestModel,
+    /// As the proof says it.
     statement: Statement,
+    /// With the ids that the statement hides.
+    witness: Statement,
     chunk: Chunk,
 }
 
@@ -93,6 +99,7 @@ impl Scene {
         Self {
             chunk: Chunk::whole(config.layers),
             model,
+            witness: statement.clone(),
             statement,
         }
     }
@@ -104,7 +111,7 @@ impl Scene {
     }
 
     fn prove(&self, asked: ProofOptions<'_>) -> Result<ProveReport, ProveError> {
-        prove_statement(&self.model.prover(), self.statement.clone(), asked, &Silent)
+        prove_statement(&self.model.prover(), self.witness.clone(), asked, &Silent)
     }
 
     fn verdict(&self, proof: &Proof) -> Result<(), VerifyError> {
@@ -133,7 +140,8 @@ impl Scene {
             ..self.model.prover()
         };
         self.claimed(|claim| {
-            let (proof, hidden) = prove_with_secrets(&prover, claim, secrets, &|_, _| ()).expect("a proof");
+            let made = prove_with_secrets(&prover, claim, &self.witness, secrets, &|_, _| ());
+            let (proof, hidden) = made.expect("a proof");
             let verdict = verify_hidden(claim, LeafLimits::OF_STATEMENTS, &proof, &hidden);
             (proof, hidden, verdict)
         })
@@ -278,163 +286,6 @@ fn devices_agree() {
     );
 }
 
-/// Asserts that a proof with these secrets is refused by the folding, in which all equations are proved.
-fn assert_refused(scene: &Scene, secrets: Secrets, what: &str) {
-    let (.., verdict) = scene.attempt(scene.model.device, secrets);
-    let folded = matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim)));
-    assert!(folded, "{what}: {verdict:?}");
-}
-
-/// A prover that says another message than the true one, under the true pad of one of these entries, is refused: each message is bound by an equation.
-fn lie(scene: &Scene, entries: impl Iterator<Item = usize>) {
-    for entry in entries {
-        let lies = Rehearsal {
-            lies: vec![(entry, K::from(1))],
-            ..Rehearsal::default()
-        };
-        assert_refused(
-            scene,
-            scene.secrets(2).rehearsing(lies),
-            &format!("a lie under pad {entry}"),
-        );
-    }
-}
-
-/// Scalars of products that do not fit pads and masks are refused.
-fn falsify(scene: &Scene, scalars: impl Iterator<Item = usize>) {
-    for entry in scalars {
-        let secrets = scene.secrets(3);
-        let value = secrets.tape()[entry] + K::from(1);
-        assert_refused(scene, secrets.with_entry(entry, value), &format!("scalar {entry}"));
-    }
-}
-
-/// The entries with pads of messages, and those with scalars.
-fn entries(tape: &Tape) -> [Vec<usize>; 2] {
-    let messages = (tape.unused..tape.messages).chain(tape.cross..tape.entries);
-    let scalars = tape.products.iter().flat_map(|own| {
-        let forms = 0..own.forms.len();
-        forms.flat_map(|form| own.scalars(form))
-    });
-    [messages.collect(), scalars.collect()]
-}
-
-/// An entry of every kind: sum and denominator of a root, a child, a round of lookups, claim, round and operands of the matmuls, a round of the linear
-/// claims, round and evaluation of both commitments, all cross values; and the scalars of a layer and of the matmuls.
-fn kinds(scene: &Scene) -> [Vec<usize>; 2] {
-    let (tape, columns) = (scene.code().tape, scene.code().columns);
-    let (first, matmuls) = (&tape.products[0], tape.products.last().expect("the matmuls"));
-    let [child, .., sum, denominator] = first.operands[..] else {
-        panic!("operands of a first layer");
-    };
-    let operands = matmuls.operands[0];
-    let claims = matmuls.operands.last().expect("operands") + 1;
-    let evaluation = tape.messages - 1;
-    let weights = evaluation - 2 * columns.log_bands() as usize - 1;
-    let mut messages = vec![sum, denominator, child];
-    // The rounds of the second layer come after the children of the first one.
-    messages.push(child + 4);
-    // Before the operands of the matmuls their last round, and so many rounds before it the claim.
-    let shape = scene.model.key.hidden_shape(scene.statement.lengths());
-    messages.extend([operands - 1, operands - 1 - 2 * shape.product_variables() as usize]);
-    messages.extend([
-        operands,
-        operands + 1,
-        claims,
-        weights - 1,
-        weights,
-        evaluation - 1,
-        evaluation,
-    ]);
-    messages.extend(tape.cross..tape.entries);
-    let scalars = [first, matmuls].map(|own| own.scalars(0));
-    [messages, scalars.concat()]
-}
-
-#[test]
-fn messages_and_scalars_are_not_free() {
-    for scene in [Scene::small(), Scene::lifted()] {
-        for seed in [2, 3] {
-            let (.., verdict) = scene.attempt(scene.model.device, scene.secrets(seed));
-            verdict.expect("an honest proof");
-        }
-        let [messages, scalars] = kinds(scene);
-        let all = entries(&scene.code().tape);
-        assert!(messages.iter().all(|own| all[0].contains(own)));
-        assert!(scalars.iter().all(|own| all[1].contains(own)));
-        lie(scene, messages.into_iter());
-        falsify(scene, scalars.into_iter());
-    }
-}
-
-/// Answers are bound to masks and pads, not by their products alone: of two factors one is doubled and the other one halved.
-#[test]
-fn answers_with_the_same_products_are_refused() {
-    fn change(answers: &mut [K]) {
-        let [.., a, b] = answers else {
-            panic!("answers about the last matmul");
-        };
-        let two = K::from(2);
-        assert!(!a.is_zero() && !b.is_zero());
-        *a *= two;
-        *b *= two.inverse();
-    }
-    let scene = Scene::small();
-    let changed = Rehearsal {
-        change_answers: Some(change),
-        ..Rehearsal::default()
-    };
-    assert_refused(
-        scene,
-        scene.secrets(5).rehearsing(changed),
-        "answers with the same products",
-    );
-}
-
-/// A prover that says an entry of the tables is used once more than it is: lookups that do not balance the tables are refused under pads, too.
-#[test]
-fn lookups_that_do_not_balance_are_refused() {
-    fn change(counts: &mut [Column]) {
-        match &mut counts[0] {
-            Column::Small { cells, .. } => cells[0] += 1,
-            Column::Elements(cells) => cells[0] += BaseField::from(1),
-        }
-    }
-    let scene = Scene::small();
-    let changed = Rehearsal {
-        change_counts: Some(change),
-        ..Rehearsal::default()
-    };
-    assert_refused(
-        scene,
-        scene.secrets(7).rehearsing(changed),
-        "a count that is one too large",
-    );
-}
-
-/// Two equations are violated by as much, one by more and one by less: each has a weight of its own, so the violations do not cancel.
-#[test]
-fn violations_of_two_equations_do_not_cancel() {
-    let scene = Scene::small();
-    let tape = scene.code().tape;
-    // The scalar of the masks is in one equation only.
-    let [[.., a], [.., b]] = [0, 1].map(|form| tape.products[0].scalars(form));
-    let secrets = scene.secrets(6);
-    let [more, less] = [secrets.tape()[a] + K::from(1), secrets.tape()[b] - K::from(1)];
-    let secrets = secrets.with_entry(a, more).with_entry(b, less);
-    assert_refused(scene, secrets, "two scalars");
-}
-
-#[test]
-#[ignore = "takes some minutes: all entries, of which the test above takes one of every kind; run by .ci/nightly"]
-fn no_message_and_no_scalar_is_free() {
-    for scene in [Scene::small(), Scene::lifted()] {
-        let [messages, scalars] = entries(&scene.code().tape);
-        lie(scene, messages.into_iter());
-        falsify(scene, scalars.into_iter());
-    }
-}
-
 /// The longest proof that hides is no longer than its key allows, and not much shorter.
 #[test]
 fn no_hidden_proof_is_longer_than_its_key_allows() {
@@ -443,11 +294,22 @@ fn no_hidden_proof_is_longer_than_its_key_allows() {
     let most = most_hidden_bytes(&scene.model.key);
     assert!(most <= most_bytes(&scene.model.key));
     let mut longest = 0;
-    for (prompt, output) in [(1, 1), (context, 1), (1, context)] {
+    let hidden = HiddenIds {
+        prompt: Some(HiddenPrompt { prefix: 1, suffix: 0 }),
+        output: true,
+    };
+    for (prompt, output, hidden_ids) in [
+        (1, 1, HiddenIds::default()),
+        (context, 1, HiddenIds::default()),
+        (1, context, HiddenIds::default()),
+        (context, 1, hidden),
+        (2, context - 1, hidden),
+    ] {
+        let asked = ProofOptions { hidden_ids, ..HIDING };
         let prompt = random_ids(&scene.model.key.config, prompt, 5);
         let options = GenerateOptions::exactly(output);
         let statement = generate_statement(&scene.model.prover(), &prompt, &options, &Silent).expect("a text");
-        let report = prove_statement(&scene.model.prover(), statement, HIDING, &Silent).expect("a proof");
+        let report = prove_statement(&scene.model.prover(), statement, asked, &Silent).expect("a proof");
         longest = longest.max(report.bytes.len());
     }
     assert!(longest <= most && 3 * longest > 2 * most, "{longest} bytes of {most}");
@@ -504,6 +366,8 @@ fn nothing_of_a_hidden_proof_can_be_changed() {
                     "{name}"
                 );
             }
+            ("Extend of hidden.digits.factors", VerifyError::Digits { got: 1, expected: 0 })
+            | ("Change of statement.prompt[1], hidden", _) => (),
             (place, VerifyError::Opening(OpeningError::Root { .. })) => assert!(place.contains("rows"), "{place}"),
             (place, VerifyError::Opening(OpeningError::FoldClaim)) => assert!(!place.contains("rows"), "{place}"),
             (place, error) => panic!("{place}: {error}"),
@@ -570,11 +434,12 @@ fn what_cannot_hide_is_refused_by_name() {
     let scene = Scene {
         chunk: Chunk::whole(clipping.key.config.layers),
         model: clipping,
+        witness: statement.clone(),
         statement,
     };
     let proved = scene.claimed(|claim| {
         let secrets = scene.secrets(4);
-        prove_with_secrets(&scene.model.prover(), claim, secrets, &|_, _| ()).map(|_| ())
+        prove_with_secrets(&scene.model.prover(), claim, &scene.witness, secrets, &|_, _| ()).map(|_| ())
     });
     let Err(ProveError::Opening(OpeningProverError::Equations(refused))) = proved else {
         panic!("{proved:?}");

@@ -73,7 +73,7 @@ fn no_chunk_of_a_statement_costs_more_than_the_whole_model() {
             let chunk = Chunk { start, end, of: 5 };
             for rows in 1..=config.context {
                 for outputs in [1, rows.div_ceil(2), rows] {
-                    let own = of(&chunk, Lengths { rows, outputs });
+                    let own = of(&chunk, Lengths::new(rows, outputs));
                     assert!(own.cost() <= whole.cost(), "{chunk:?}, {rows} rows, {outputs} outputs");
                     assert!(own.product_variables() <= whole.product_variables());
                     assert!(own.cells() <= own.cost() && own.fractions() <= own.cost());

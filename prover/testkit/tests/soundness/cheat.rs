@@ -25,6 +25,7 @@ use tessera_prover::activations::Activations;
 use tessera_prover::boundary::Boundaries;
 use tessera_prover::column::{elements, of_elements};
 use tessera_prover::device::{self, Device, Entries};
+use tessera_prover::digits::HiddenDigits;
 use tessera_prover::gkr;
 use tessera_prover::matmul::{self, PrecomputedMatmuls};
 use tessera_prover::stark::{self, twiddles};
@@ -261,9 +262,17 @@ fn prove_matmuls(
     let tiles = hooks.tiles.unwrap_or(&model.quantised.weights);
     altered_matmuls(hooks, transcript, |t| match hooks.matmuls {
         Rounds::Honest => {
-            matmul::prove(public, &Vectors, &*held(columns), tiles, opened, boundaries, t)
-                .expect("products")
-                .0
+            matmul::prove(
+                public,
+                &Vectors,
+                (&*held(columns), &HiddenDigits::default()),
+                tiles,
+                opened,
+                boundaries,
+                t,
+            )
+            .expect("products")
+            .0
         }
         free => free_matmuls(public, columns, tiles, opened, free, t),
     })
@@ -305,6 +314,7 @@ impl<'a> Proved<'a> {
             shape: &Shape::with_limbs(config, shape.limbs, &chunk, statement.lengths()),
             params: &chunk.params(params),
             statement,
+            said: statement,
             input: hooks.input.or(input),
             witness,
             tops: &tops,
@@ -399,6 +409,7 @@ fn linear_claims(
         operands: Operands::of(public.shape, &matmuls.proof.operands),
         denominators: leaves.iter().map(|leaf| leaf.denominator).collect(),
         counts: last.first().map(|leaf| leaf.numerator),
+        digits: None,
         boundaries: boundaries.map(Some),
     };
     let mut claims = public.trace_claims();

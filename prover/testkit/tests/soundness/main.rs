@@ -223,6 +223,7 @@ impl Scene {
             shape: &shape,
             params: &params,
             statement: &self.statement,
+            said: &self.statement,
             input: self.input.as_ref(),
             witness: &self.witness,
             tops: &tops,

@@ -373,6 +373,7 @@ fn the_residual_is_kept() {
             shape,
             params: &scene.model.key.params,
             statement: &scene.statement,
+            said: &scene.statement,
             input: None,
             witness: &zero,
             tops: &[],

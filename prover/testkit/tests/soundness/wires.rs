@@ -70,6 +70,7 @@ fn rotations_are_those_of_the_position() {
             shape,
             params: &scene.model.key.params,
             statement: &scene.statement,
+            said: &scene.statement,
             input: None,
             witness: &moved,
             tops: &[],

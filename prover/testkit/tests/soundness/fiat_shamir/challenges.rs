@@ -203,6 +203,7 @@ impl Challenges {
             operands: Operands::of(&self.shape, &matmuls.operands),
             denominators: self.leaves.iter().map(|leaf| leaf.denominator).collect(),
             counts: None,
+            digits: None,
             boundaries: [None; 2],
         };
         let mut claims = public.trace_claims();
