@@ -299,6 +299,8 @@ fn whole(
         admits(&statement).map_err(ProveError::NotAdmitted)?;
     }
     let (key, witness) = (model.key, statement);
+    // No id of the witness may be the mark of a hidden one.
+    witness.check(&key.config)?;
     let statement = witness.hiding(&hidden_ids, &key.config, &key.params.leading)?;
     let chunk = Chunk::whole(key.config.layers);
     let claim = ChunkStatement::whole(key, &model.id, &statement, &chunk, context);

@@ -58,6 +58,15 @@ impl Scene {
             verify_hidden(claim, LeafLimits::OF_STATEMENTS, &proof, &hidden)
         })
     }
+
+    /// Asserts that the folding, in which all equations are proved, refuses a trace that is changed.
+    fn refuses(&self, name: &str, change: &dyn Fn(&Shape, &mut [Vec<Column>])) {
+        let verdict = self.changed(change);
+        assert!(
+            matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim))),
+            "{name}: {verdict:?}"
+        );
+    }
 }
 
 const fn hiding(hidden_ids: HiddenIds) -> ProofOptions<'static> {
@@ -241,11 +250,7 @@ fn no_other_text_is_hidden() {
         ),
     ];
     for (name, change) in changes {
-        let verdict = scene.changed(&*change);
-        assert!(
-            matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim))),
-            "{name}: {verdict:?}"
-        );
+        scene.refuses(name, &*change);
     }
 }
 
@@ -303,11 +308,7 @@ fn a_token_without_the_largest_logit_is_not_chosen() {
         ("numbers that are no bits", Box::new(none)),
     ];
     for (name, change) in changes {
-        let verdict = scene.changed(&*change);
-        assert!(
-            matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim))),
-            "{name}: {verdict:?}"
-        );
+        scene.refuses(name, &*change);
     }
 }
 
@@ -369,11 +370,7 @@ fn digits_that_are_no_ids_are_refused() {
         ("the same, and minus a bit", write(&[last_high], &[last_low + 1], -one)),
         ("no bit of the range", write(&[1], &[low], none)),
     ] {
-        let verdict = scene.changed(&change);
-        assert!(
-            matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim))),
-            "{name}: {verdict:?}"
-        );
+        scene.refuses(name, &change);
     }
 }
 
@@ -475,6 +472,16 @@ fn hidden_ids_need_proofs_that_hide() {
     );
     let mut shown = scene.prove(HIDING).expect("a proof").proof;
     let proof = scene.prove(hiding(PROMPT)).expect("a proof").proof;
+    // A prover is not asked to prove the mark of a hidden id as if it were an id.
+    let mut marked = scene.witness.clone();
+    marked.prompt[1] = HIDDEN;
+    for asked in [ProofOptions::default(), HIDING, hiding(PROMPT)] {
+        let error = prove_statement(&scene.model.prover(), marked.clone(), asked, &Silent).expect_err("no id");
+        assert!(
+            matches!(error, ProveError::Statement(StatementError::Hidden { position: 1 })),
+            "{error}"
+        );
+    }
     shown.hidden.as_mut().unwrap().digits = proof.hidden.clone().unwrap().digits;
     let error = scene.verdict(&shown).expect_err("digits of nothing");
     assert!(matches!(error, VerifyError::Digits { expected: 0, .. }), "{error}");
