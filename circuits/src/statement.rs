@@ -52,7 +52,7 @@ impl Lengths {
         Self { rows, outputs, hidden }
     }
 
-    /// The same lengths, of a prompt of so many ids, if these are hidden.
+    /// Returns these lengths for a statement whose prompt has so many ids and whose proof hides `ids`.
     #[must_use]
     pub fn hiding(self, prompt: usize, ids: &HiddenIds) -> Self {
         let of_prompt = ids
@@ -69,7 +69,7 @@ impl Lengths {
         Self { hidden, ..self }
     }
 
-    /// The same lengths, if every id is hidden.
+    /// Returns these lengths for a statement whose proof hides every id.
     #[must_use]
     pub const fn all_hidden(self) -> Self {
         let hidden = HiddenLengths {
@@ -331,7 +331,7 @@ impl Statement {
         Lengths { hidden, ..lengths }
     }
 
-    /// All ids of tokens: those of the prompt, then those that were generated.
+    /// Returns the ids of the prompt, then the generated ids.
     fn tokens(&self) -> impl Iterator<Item = u32> + '_ {
         self.prompt.iter().chain(self.generated_ids()).copied()
     }
@@ -437,8 +437,8 @@ impl Statement {
         }
     }
 
-    /// Positions in the output of tokens that end a text, but for the last position and those of hidden tokens: there the model went on past its
-    /// own end.
+    /// Returns the positions in the output, before the last one, where a shown token ends a text: there the model went on past its own end.
+    /// Hidden tokens are left out.
     pub fn ends_inside(&self, config: &ModelConfig) -> Vec<usize> {
         let ids = self.generated_ids();
         let inside = ids.iter().take(ids.len().saturating_sub(1)).enumerate();

@@ -358,15 +358,19 @@ pub fn add_context(context: Option<Context>, json: &mut Map<String, Value>) {
     }
 }
 
-/// What a proof that hides activations says of it, and of the ids of its statement.
-pub fn hides(statement: &Statement) -> String {
-    let what = match (statement.hides_prompt(), statement.hides_output()) {
+/// Names for people the parts that a proof hides if it hides its activations and the hidden ids of this statement.
+pub fn hidden_parts(statement: &Statement) -> &'static str {
+    match (statement.hides_prompt(), statement.hides_output()) {
         (false, false) => "the activations",
         (true, false) => "ids of the prompt, and the activations",
         (false, true) => "the output, and the activations",
         (true, true) => "ids of the prompt, the output, and the activations",
-    };
-    format!("{what}, if its maker drew the pads at random")
+    }
+}
+
+/// Names the hidden parts for whoever has the proof alone, who cannot see how its maker drew the pads.
+pub fn hides(statement: &Statement) -> String {
+    format!("{}, if its maker drew the pads at random", hidden_parts(statement))
 }
 
 /// Says what a proof hides, if it hides anything.

@@ -136,7 +136,8 @@ impl<K: Scalar> Public<'_, K> {
         ]
     }
 
-    /// That each digit has one value, the high one at most that of the last id; and that an id with the high digit of the last one has no larger low digit.
+    /// Three claims on every hidden id: its high digit has one value, at most the last id's; its low digit has one value; and if its high digit is the last
+    /// id's, its low digit is at most the last id's.
     fn digits_of_ids(&self) -> [LinearClaim<K>; 3] {
         let digits = Digits::of(self.shape.config.vocab);
         let [high, low] = digits.last;
@@ -163,8 +164,8 @@ impl<K: Scalar> Public<'_, K> {
         ]
     }
 
-    /// That a hidden id is not the first id, if the number of leading rows follows from that: of the bits of the first id's digits it has one at most. The bit that is
-    /// missing to one is at the end of the part.
+    /// Claims that a hidden id differs from the first id, if the number of leading rows follows from that: the hidden id shares at most one digit with the first
+    /// one. The bit at the end of the part is 1 if they share none.
     fn run_ends(&self) -> Option<LinearClaim<K>> {
         let rule = &self.params.leading;
         let Some(Decided::Ends { row, first }) = self.statement.leading_decided(rule) else {
@@ -203,7 +204,7 @@ impl<K: Scalar> Public<'_, K> {
         point.split_at(point.len().saturating_sub(log))
     }
 
-    /// What weighs the values of the high digit, and those of the low one, where the product sumcheck ends.
+    /// The weights of the values of the high digit, and the weights of the values of the low digit, where the product sumcheck ends.
     pub fn digit_values(&self, products: &[K]) -> [Vec<K>; 2] {
         let digits = Digits::of(self.shape.config.vocab);
         let (high, low) = self.digit_points(products);
@@ -212,7 +213,7 @@ impl<K: Scalar> Public<'_, K> {
         [high, eq_table(low)]
     }
 
-    /// What weighs the hidden rows in the operand of the embedding.
+    /// The weights of the hidden rows in the operand of the embedding.
     pub fn digit_rows(&self) -> Vec<K> {
         let scale = felt::<K>(1 << self.params.embed_exponent);
         self.hidden_weights().into_iter().map(|weight| weight * scale).collect()

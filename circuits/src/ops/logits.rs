@@ -235,8 +235,8 @@ impl<K: Scalar> Public<'_, K> {
         ));
     }
 
-    /// That one entry of the vocabulary is chosen for every output token, and that it is the token: one that is shown, or the hidden one of the next row. The last
-    /// token has no next row.
+    /// Two claims on hidden outputs. For every output token one entry of the vocabulary is chosen; and the chosen entry is the id that the statement shows, or the
+    /// hidden id of the next row. The last token has no next row, so a hidden last id is whichever entry is chosen.
     fn hidden_choice(&self, outputs: &[K]) -> [LinearClaim<K>; 2] {
         let (part, log) = (Part::LOGITS, self.shape.padded.vocab);
         let column = vec![(chosen(self.shape.limbs.head), K::one())];

@@ -66,7 +66,8 @@ pub struct Asked<'a> {
 }
 
 impl HiddenArgs {
-    /// The ids to hide of a prompt that has these: all but those of the template and those that are to be shown.
+    /// Returns which of the prompt's ids the proof hides: it shows as many at both ends as the options say, or else the ids around the text, and hides the
+    /// rest.
     fn ids(
         &self,
         prompt: &Prompt,

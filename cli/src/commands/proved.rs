@@ -9,7 +9,7 @@ use tessera::text::shown::{Piece, Side};
 use tessera::{Awaited, Difference, Model, NamedToken, Proof};
 use tessera_verdict::claim::Claim;
 use tessera_verdict::rows::{bytes, seconds, Rows};
-use tessera_verdict::{add_context, add_hidden, shown};
+use tessera_verdict::{add_context, add_hidden, hidden_parts, shown};
 
 use super::claim::claim_of;
 use super::report::{float_rows, saturated_rows, warnings};
@@ -138,22 +138,15 @@ impl<'a> Proved<'a> {
         self.secret.as_ref().unwrap_or(&self.claim)
     }
 
-    /// What the proof hides; if the answer is among it, that it stands above.
+    /// Names what the proof hides, and says of a hidden answer that the report shows it to its reader alone.
     fn hides(&self) -> Option<String> {
         let statement = self.proof.statement();
-        self.proof
-            .report
-            .proof
-            .hidden
-            .as_ref()
-            .map(|_| match (statement.hides_prompt(), statement.hides_output()) {
-                (false, false) => "the activations".to_owned(),
-                (true, false) => "ids of the prompt, and the activations".to_owned(),
-                (false, true) => "the output, which stands above for you alone, and the activations".to_owned(),
-                (true, true) => {
-                    "ids of the prompt, the output, which stands above for you alone, and the activations".to_owned()
-                }
-            })
+        let above = match statement.hides_output() {
+            true => "; the output above is for you alone",
+            false => "",
+        };
+        let hidden = self.proof.report.proof.hidden.as_ref();
+        hidden.map(|_| format!("{}{above}", hidden_parts(statement)))
     }
 
     /// How the answer ends, and that it is the expected one.

@@ -21,7 +21,7 @@ fn ids(value: &Value) -> Vec<u32> {
     serde_json::from_value(value.clone()).expect("ids")
 }
 
-/// What is hidden is in the report's `secret` and in no other field, in no byte of the proof, and in nothing that other commands say of it.
+/// Only the field `secret` of the report has hidden ids: no other field, no byte of the proof, and no other command shows them.
 #[test]
 fn hidden_ids_are_the_provers_alone() {
     let dir = tempdir().expect("a directory");
