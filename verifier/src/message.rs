@@ -243,19 +243,6 @@ impl Exchange {
         let message = *transcript.receive(self.0, said)?;
         Ok((message, transcript.challenge(self.1)))
     }
-
-    /// As [`Self::receive`], of a list whose length is known.
-    pub fn receive_all<'a, T>(
-        self,
-        said: Unread<'a, [T]>,
-        transcript: &mut Transcript,
-    ) -> Result<(&'a [T], K), NotCanonical>
-    where
-        [T]: Message + Serialize,
-    {
-        let message = transcript.receive(self.0, said)?;
-        Ok((message, transcript.challenge(self.1)))
-    }
 }
 
 #[cfg(test)]

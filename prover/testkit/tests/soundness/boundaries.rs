@@ -30,7 +30,7 @@ const HIDDEN: usize = 1000;
 
 impl Scene {
     /// A chunk of a layer of three, with committed boundaries.
-    fn wide(layer: usize) -> Self {
+    pub fn wide(layer: usize) -> Self {
         let config = wide_config(HIDDEN, ROWS);
         let model = TestModel::new(random_model(config, WeightFormat::Int8, 7));
         let statement = Statement {

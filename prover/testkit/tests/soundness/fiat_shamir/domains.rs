@@ -1,7 +1,7 @@
 //! Transcripts of another domain.
 
 use stwo::core::channel::Channel;
-use tessera_circuits::chunk::Chunk;
+use tessera_circuits::chunk::{Chunk, PublicBoundary};
 use tessera_circuits::statement::Statement;
 use tessera_verifier::key::ModelId;
 use tessera_verifier::opening::CommitmentParams;
@@ -13,7 +13,7 @@ use tessera_verifier::verify::{open_transcript, ChunkStatement, VerifyError, PRO
 use crate::cheat::{Hooks, HONEST};
 use crate::{assert_rejected, Scene};
 
-/// What a transcript of a whole model begins with.
+/// What a transcript begins with.
 struct Domain {
     suite: Suite,
     protocol: &'static str,
@@ -23,14 +23,15 @@ struct Domain {
     hiding: [u32; 8],
     prompt: Vec<u32>,
     output: Vec<u32>,
-    layers: u32,
+    layers: [u32; 3],
 }
 
 impl Domain {
-    /// That of the verifier.
+    /// That of the verifier, for a whole model.
     fn own(scene: &Scene, model: &ModelId, activations: &CommitmentParams, statement: &Statement) -> Self {
         let (prompt, output) = (&statement.prompt, &statement.output);
         let leading = statement.leading(&scene.model.key.params.leading);
+        let layers = scene.model.key.config.layers as u32;
         Self {
             suite: Suite::Blake2s,
             protocol: PROTOCOL,
@@ -40,11 +41,20 @@ impl Domain {
             hiding: [0; 8],
             prompt: prompt.clone(),
             output: output.clone(),
-            layers: scene.model.key.config.layers as u32,
+            layers: [0, layers, layers],
         }
     }
 
+    /// Nothing enters or leaves a whole model.
     fn open(&self) -> Transcript {
+        self.open_between(|transcript| {
+            transcript.words("chunk input", &[]);
+            transcript.words("chunk output", &[]);
+        })
+    }
+
+    /// `ends` absorbs what enters and what leaves a chunk.
+    fn open_between(&self, ends: impl Fn(&mut Transcript)) -> Transcript {
         let mut transcript = Transcript::of(self.suite, self.protocol);
         transcript.words("parameters", &self.parameters);
         transcript.bytes("model", &self.model.0);
@@ -52,9 +62,8 @@ impl Domain {
         transcript.words("hiding", &self.hiding);
         transcript.words("prompt", &self.prompt);
         transcript.words("output", &self.output);
-        transcript.words("chunk", &[0, self.layers, self.layers]);
-        transcript.words("chunk input", &[]);
-        transcript.words("chunk output", &[]);
+        transcript.words("chunk", &self.layers);
+        ends(&mut transcript);
         transcript.bytes("context", &[0; 32]);
         transcript
     }
@@ -125,6 +134,42 @@ fn challenges_depend_on_every_word_of_the_public_input() {
         let challenge = first(other.open());
         assert!(!drawn.contains(&challenge), "word {at}");
         drawn.push(challenge);
+    }
+}
+
+/// In front of the root of a committed boundary, a transcript has the number of its units and the length of its code. Gains: a root that stands for a
+/// boundary of another length.
+#[test]
+fn lengths_of_committed_boundaries_are_absorbed_before_their_roots() {
+    let scene = Scene::wide(1);
+    let rows = scene.statement.rows();
+    let (_, code) = scene.model.key.boundary(rows).expect("a boundary that is committed to");
+    let attempt = |lengths: &[u32]| {
+        let hooks = Hooks {
+            transcript: &|claim, activations| {
+                let ends = ["chunk input", "chunk output"].into_iter().zip(claim.ends.both());
+                let ends = ends.map(|(label, end)| match end {
+                    Some(PublicBoundary::Committed(root)) => (label, *root),
+                    _ => panic!("no root: {end:?}"),
+                });
+                let ends: Vec<_> = ends.collect();
+                let mut own = Domain::own(&scene, claim.model, activations, claim.statement);
+                own.layers = [claim.chunk.start, claim.chunk.end, claim.chunk.of].map(|n| n as u32);
+                own.open_between(|transcript| {
+                    for (label, root) in &ends {
+                        transcript.words("boundary", lengths);
+                        transcript.bytes(label, root);
+                    }
+                })
+            },
+            ..HONEST
+        };
+        scene.attempt(&hooks)
+    };
+    let lengths = [code.tiles as u32, code.log_message];
+    attempt(&lengths).expect("the verifier's own transcript");
+    for other in [vec![], vec![lengths[0] + 1, lengths[1]], vec![lengths[0], lengths[1] + 1]] {
+        assert_rejected!(attempt(&other), VerifyError::Gkr(_));
     }
 }
 
