@@ -19,6 +19,8 @@ pub struct Rehearsal {
     pub change_counts: Option<fn(&mut [Column])>,
     /// Changes the answers about products.
     pub change_answers: Option<fn(&mut [K])>,
+    /// Elements that are added to the values of the tape: lies.
+    pub tape_lies: [K; 3],
     /// The root that the prover sends instead of the root of its activations.
     pub root: Option<Digest>,
     /// The messages of another proof, which the prover sends instead of its own.
@@ -82,7 +84,8 @@ impl Rehearsal {
 
     /// The values of the tape to say.
     pub(crate) fn tape_values(&self, own: [K; 3]) -> [K; 3] {
-        self.script.as_ref().map_or(own, |script| script.tape_values)
+        let told = std::array::from_fn(|at| own[at] + self.tape_lies[at]);
+        self.script.as_ref().map_or(told, |script| script.tape_values)
     }
 
     /// Records the word, the points of its claims and its factors, and returns the word to fold instead if there is a script.

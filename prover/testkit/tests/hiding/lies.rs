@@ -1,12 +1,14 @@
 //! Whoever lies under a pad is refused: by the folding, in which all equations are proved.
 
+use std::sync::Arc;
+
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
 use tessera_prover::column::Column;
-use tessera_prover::hiding::{Rehearsal, Secrets};
-use tessera_verifier::hiding::Tape;
+use tessera_prover::hiding::{Record, Rehearsal, Secrets};
+use tessera_verifier::hiding::{HiddenProof, Tape};
 use tessera_verifier::opening::OpeningError;
 use tessera_verifier::verify::VerifyError;
 
@@ -159,6 +161,67 @@ fn violations_of_two_equations_do_not_cancel() {
     let [more, less] = [secrets.tape()[a] + K::from(1), secrets.tape()[b] - K::from(1)];
     let secrets = secrets.with_entry(a, more).with_entry(b, less);
     assert_refused(scene, secrets, "two scalars");
+}
+
+/// What a proof says that is made with these secrets, in which these lies are told.
+fn rehearsed(scene: &Scene, lies: Rehearsal) -> (Record, HiddenProof, Result<(), VerifyError>) {
+    let record = Arc::clone(&lies.record);
+    let secrets = scene.secrets(8).rehearsing(lies);
+    let (_, hidden, verdict) = scene.attempt(scene.model.device, secrets);
+    let record = record.lock().expect("a record").clone();
+    (record, hidden, verdict)
+}
+
+/// A prover that knows the factors of columns and claims could say false values of columns, as the claim on the sum of all columns stays the same. It does not know
+/// them: they are drawn when all values have been said, so these lies give other factors.
+#[test]
+fn cross_values_are_not_chosen_after_their_challenges() {
+    let scene = Scene::small();
+    let (known, _, verdict) = rehearsed(scene, Rehearsal::default());
+    verdict.expect("an honest proof");
+    let (lie, cross) = (K::from(1), scene.code().tape.cross);
+    let factors = |point: usize, column: usize| known.points[point].0 * known.scales[column];
+    // In order: column 1 at the point of claim 0, the mask there, column 0 at the point of claim 1, the mask there.
+    let other = -lie * factors(0, 1) * factors(1, 2).inverse();
+    assert_eq!(lie * factors(0, 1) + other * factors(1, 2), K::zero());
+    let lies = vec![(cross, lie), (cross + 3, other)];
+    let lies = Rehearsal {
+        lies,
+        ..Rehearsal::default()
+    };
+    let (drawn, _, verdict) = rehearsed(scene, lies);
+    assert_ne!(drawn.scales, known.scales);
+    assert!(
+        matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim))),
+        "{verdict:?}"
+    );
+}
+
+/// A prover that knows the factor of the tape could say false values of tape and columns, as the claim on the sum stays the same. It does not know it: it is drawn when
+/// they have been said.
+#[test]
+fn values_of_the_tape_are_not_chosen_after_their_challenge() {
+    let scene = Scene::small();
+    let (known, said, verdict) = rehearsed(scene, Rehearsal::default());
+    verdict.expect("an honest proof");
+    let (lie, scale) = (K::from(1), known.tape_scale);
+    let lies = [lie, -lie * scale.inverse(), lie * scale];
+    // The claim is `sum + scale tape + weight (equations + scale (constant - sum))`, whatever constant and weight are.
+    assert_eq!(lies[0] + scale * lies[1], K::zero());
+    assert_eq!(lies[2] - scale * lies[0], K::zero());
+    let lies = Rehearsal {
+        tape_lies: lies,
+        ..Rehearsal::default()
+    };
+    let (drawn, false_values, verdict) = rehearsed(scene, lies);
+    // Up to the values of the tape both provers say the same.
+    assert_eq!((&drawn.messages, &drawn.scales), (&known.messages, &known.scales));
+    assert_ne!(false_values.tape_values, said.tape_values);
+    assert_ne!(drawn.tape_scale, scale);
+    assert!(
+        matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim))),
+        "{verdict:?}"
+    );
 }
 
 #[test]

@@ -168,7 +168,11 @@ fn lengths_of_committed_boundaries_are_absorbed_before_their_roots() {
     };
     let lengths = [code.tiles as u32, code.log_message];
     attempt(&lengths).expect("the verifier's own transcript");
-    for other in [vec![], vec![lengths[0] + 1, lengths[1]], vec![lengths[0], lengths[1] + 1]] {
+    for other in [
+        vec![],
+        vec![lengths[0] + 1, lengths[1]],
+        vec![lengths[0], lengths[1] + 1],
+    ] {
         assert_rejected!(attempt(&other), VerifyError::Gkr(_));
     }
 }
