@@ -163,7 +163,7 @@ fn violations_of_two_equations_do_not_cancel() {
     assert_refused(scene, secrets, "two scalars");
 }
 
-/// What a proof says that is made with these secrets, in which these lies are told.
+/// Makes a proof with the same secrets every time, in which these lies are told: the prover's record, what is said under no pad, and the verdict.
 fn rehearsed(scene: &Scene, lies: Rehearsal) -> (Record, HiddenProof, Result<(), VerifyError>) {
     let record = Arc::clone(&lies.record);
     let secrets = scene.secrets(8).rehearsing(lies);
@@ -172,56 +172,46 @@ fn rehearsed(scene: &Scene, lies: Rehearsal) -> (Record, HiddenProof, Result<(),
     (record, hidden, verdict)
 }
 
-/// A prover that knows the factors of columns and claims could say false values of columns, as the claim on the sum of all columns stays the same. It does not know
-/// them: they are drawn when all values have been said, so these lies give other factors.
+/// A prover that knew the weights of points and columns could say false values of columns, because the lies cancel in the claim on the sum of all columns. The
+/// verifier draws the weights after it has heard all values, so they do not cancel.
 #[test]
 fn cross_values_are_not_chosen_after_their_challenges() {
     let scene = Scene::small();
     let (known, _, verdict) = rehearsed(scene, Rehearsal::default());
     verdict.expect("an honest proof");
-    let (lie, cross) = (K::from(1), scene.code().tape.cross);
-    let factors = |point: usize, column: usize| known.points[point].0 * known.scales[column];
-    // In order: column 1 at the point of claim 0, the mask there, column 0 at the point of claim 1, the mask there.
-    let other = -lie * factors(0, 1) * factors(1, 2).inverse();
-    assert_eq!(lie * factors(0, 1) + other * factors(1, 2), K::zero());
-    let lies = vec![(cross, lie), (cross + 3, other)];
+    let weight = |point: usize, column: usize| known.points[point].0 * known.scales[column];
+    // The first one is of column 1 at the point of claim 0, the last one of the mask at the point of claim 1.
+    let cross = scene.code().tape.cross;
+    let lie = -weight(0, 1) * weight(1, 2).inverse();
     let lies = Rehearsal {
-        lies,
+        lies: vec![(cross, K::from(1)), (cross + 3, lie)],
         ..Rehearsal::default()
     };
     let (drawn, _, verdict) = rehearsed(scene, lies);
+    let folded = matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim)));
+    assert!(folded, "{verdict:?}");
     assert_ne!(drawn.scales, known.scales);
-    assert!(
-        matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim))),
-        "{verdict:?}"
-    );
 }
 
-/// A prover that knows the factor of the tape could say false values of tape and columns, as the claim on the sum stays the same. It does not know it: it is drawn when
-/// they have been said.
+/// A prover that knew the factor of the tape could say false values of columns and tape, because the lies cancel in the claim on the folded word,
+/// `sum + scale tape + weight (equations + scale (constant - sum))`. The verifier draws the factor after it has heard the values, so they do not cancel.
 #[test]
 fn values_of_the_tape_are_not_chosen_after_their_challenge() {
     let scene = Scene::small();
     let (known, said, verdict) = rehearsed(scene, Rehearsal::default());
     verdict.expect("an honest proof");
     let (lie, scale) = (K::from(1), known.tape_scale);
-    let lies = [lie, -lie * scale.inverse(), lie * scale];
-    // The claim is `sum + scale tape + weight (equations + scale (constant - sum))`, whatever constant and weight are.
-    assert_eq!(lies[0] + scale * lies[1], K::zero());
-    assert_eq!(lies[2] - scale * lies[0], K::zero());
     let lies = Rehearsal {
-        tape_lies: lies,
+        tape_lies: [lie, -lie * scale.inverse(), lie * scale],
         ..Rehearsal::default()
     };
     let (drawn, false_values, verdict) = rehearsed(scene, lies);
+    let folded = matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim)));
+    assert!(folded, "{verdict:?}");
     // Up to the values of the tape both provers say the same.
     assert_eq!((&drawn.messages, &drawn.scales), (&known.messages, &known.scales));
     assert_ne!(false_values.tape_values, said.tape_values);
     assert_ne!(drawn.tape_scale, scale);
-    assert!(
-        matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim))),
-        "{verdict:?}"
-    );
 }
 
 #[test]

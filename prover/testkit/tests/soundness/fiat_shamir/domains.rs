@@ -13,7 +13,7 @@ use tessera_verifier::verify::{open_transcript, ChunkStatement, VerifyError, PRO
 use crate::cheat::{Hooks, HONEST};
 use crate::{assert_rejected, Scene};
 
-/// What a transcript begins with.
+/// The public input that a transcript absorbs before the first message.
 struct Domain {
     suite: Suite,
     protocol: &'static str,
@@ -27,7 +27,7 @@ struct Domain {
 }
 
 impl Domain {
-    /// That of the verifier, for a whole model.
+    /// Returns the public input that the verifier absorbs for a whole model.
     fn own(scene: &Scene, model: &ModelId, activations: &CommitmentParams, statement: &Statement) -> Self {
         let (prompt, output) = (&statement.prompt, &statement.output);
         let leading = statement.leading(&scene.model.key.params.leading);
@@ -45,7 +45,7 @@ impl Domain {
         }
     }
 
-    /// Nothing enters or leaves a whole model.
+    /// Opens a transcript of a whole model: nothing enters or leaves it.
     fn open(&self) -> Transcript {
         self.open_between(|transcript| {
             transcript.words("chunk input", &[]);
@@ -53,7 +53,7 @@ impl Domain {
         })
     }
 
-    /// `ends` absorbs what enters and what leaves a chunk.
+    /// Opens a transcript of a chunk; `ends` absorbs what enters the chunk and what leaves it.
     fn open_between(&self, ends: impl Fn(&mut Transcript)) -> Transcript {
         let mut transcript = Transcript::of(self.suite, self.protocol);
         transcript.words("parameters", &self.parameters);
@@ -137,8 +137,8 @@ fn challenges_depend_on_every_word_of_the_public_input() {
     }
 }
 
-/// In front of the root of a committed boundary, a transcript has the number of its units and the length of its code. Gains: a root that stands for a
-/// boundary of another length.
+/// A prover leaves out, or says otherwise, the number of units or the length of the code of a committed boundary. Gains: a root that stands for a boundary of
+/// another length.
 #[test]
 fn lengths_of_committed_boundaries_are_absorbed_before_their_roots() {
     let scene = Scene::wide(1);
@@ -147,16 +147,13 @@ fn lengths_of_committed_boundaries_are_absorbed_before_their_roots() {
     let attempt = |lengths: &[u32]| {
         let hooks = Hooks {
             transcript: &|claim, activations| {
-                let ends = ["chunk input", "chunk output"].into_iter().zip(claim.ends.both());
-                let ends = ends.map(|(label, end)| match end {
-                    Some(PublicBoundary::Committed(root)) => (label, *root),
-                    _ => panic!("no root: {end:?}"),
-                });
-                let ends: Vec<_> = ends.collect();
                 let mut own = Domain::own(&scene, claim.model, activations, claim.statement);
                 own.layers = [claim.chunk.start, claim.chunk.end, claim.chunk.of].map(|n| n as u32);
                 own.open_between(|transcript| {
-                    for (label, root) in &ends {
+                    for (label, end) in ["chunk input", "chunk output"].into_iter().zip(claim.ends.both()) {
+                        let Some(PublicBoundary::Committed(root)) = end else {
+                            panic!("no root: {end:?}")
+                        };
                         transcript.words("boundary", lengths);
                         transcript.bytes(label, root);
                     }
