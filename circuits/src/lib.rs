@@ -34,6 +34,7 @@ pub mod mle;
 pub mod model;
 pub mod ops;
 pub mod reranker;
+pub mod reveal;
 pub mod rounding;
 pub mod scalar;
 pub mod semantics;

@@ -332,8 +332,25 @@ impl Statement {
     }
 
     /// Returns the ids of the prompt, then the generated ids.
-    fn tokens(&self) -> impl Iterator<Item = u32> + '_ {
+    pub fn tokens(&self) -> impl Iterator<Item = u32> + '_ {
         self.prompt.iter().chain(self.generated_ids()).copied()
+    }
+
+    /// Returns the statement with these ids at these positions of its tokens, from 0 on.
+    #[must_use]
+    pub fn revealing(&self, revealed: &[(usize, u32)]) -> Self {
+        let mut own = self.clone();
+        let prompt = own.prompt.len();
+        for &(position, id) in revealed {
+            let place = match position.checked_sub(prompt) {
+                None => own.prompt.get_mut(position),
+                Some(place) => own.output.get_mut(place),
+            };
+            if let Some(place) = place {
+                *place = id;
+            }
+        }
+        own
     }
 
     /// The rows whose tokens are hidden, ascending.

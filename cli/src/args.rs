@@ -7,6 +7,7 @@ mod program;
 mod prove;
 mod rank;
 mod report;
+mod reveal;
 mod serve;
 mod setup;
 mod shapes;
@@ -30,6 +31,7 @@ pub use program::{CompletionsArgs, ManArgs};
 pub use prove::{AnswerArgs, ChunksArg};
 pub use rank::RankArgs;
 pub use report::ReportArgs;
+pub use reveal::RevealArgs;
 pub use serve::ServeArgs;
 pub use setup::{HashArg, SetupArgs, StrategyArg, TablesArg};
 pub use shapes::ShapeArg;
@@ -90,6 +92,8 @@ pub enum Command {
     Compose(ComposeArgs),
     /// Check proofs: needs the model key, but neither weights nor prover
     Verify(VerifyArgs),
+    /// Reveal ids that a proof hides, with the secret that was written with it
+    Reveal(RevealArgs),
     /// Check a proof, and write the verdict as a page to read, print and hand on
     Report(ReportArgs),
     /// Make plans and calls for contracts that verify proofs
@@ -290,6 +294,13 @@ pub struct HiddenArgs {
     /// Hide the output, and the activations
     #[arg(long, conflicts_with_all = ["work", "batch", "for_chain"])]
     pub hide_output: bool,
+    /// Leave room for so many reveals of hidden ids (see reveal), and write what they take to --secret
+    #[arg(long, value_name = "N", requires = "secret", conflicts_with_all = ["work", "batch", "for_chain"],
+        value_parser = clap::value_parser!(u16).range(1..))]
+    pub reveals: Option<u16>,
+    /// New file for what reveals take, which only you can read: whoever has it reads all that the proof hides
+    #[arg(long, value_name = "FILE", requires = "reveals")]
+    pub secret: Option<PathBuf>,
     /// Show so many ids of a hidden prompt from its first one on
     #[arg(long, value_name = "N", requires = "hide_prompt")]
     pub public_prefix: Option<usize>,

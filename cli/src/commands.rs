@@ -21,6 +21,7 @@ mod proved;
 mod rank;
 mod recipe;
 mod report;
+mod reveal;
 mod security;
 mod serve;
 mod setup;
@@ -47,6 +48,7 @@ pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result
         Command::Setup(args) => setup::run(args, progress),
         Command::Prove(args) => prove::run(args, progress, global),
         Command::Verify(args) => verify::run(args, global),
+        Command::Reveal(args) => reveal::run(args, progress, global.quiet),
         Command::Report(args) => page::run(args),
         Command::Chain(args) => chain::run(args),
         Command::Inspect(args) => inspect::run(args, progress),
@@ -67,6 +69,7 @@ pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result
 pub fn names(command: &Command) -> Vec<&Path> {
     match command {
         Command::Verify(args) => args.names(),
+        Command::Reveal(args) => vec![&args.key, &args.proof],
         Command::Report(args) => vec![&args.key, &args.proof],
         Command::Inspect(args) => vec![&args.path],
         _ => Vec::new(),

@@ -48,6 +48,19 @@ pub enum Error {
         "contracts verify no proof that hides activations: ask for a proof that hides them, or for one for contracts"
     )]
     HiddenForChain,
+    /// Room for reveals was asked for, but nothing is to be hidden that a reveal could be of.
+    #[error(
+        "a proof that hides no ids leaves nothing to reveal: hide the prompt or the output, or ask for no reveals"
+    )]
+    NothingToReveal,
+    /// More reveals were asked for than a proof can leave room for.
+    #[error("room for {got} reveals was asked for, but a proof of this model hides what it hides only if there are at most {most}")]
+    Reveals {
+        /// Reveals that were asked for.
+        got: usize,
+        /// The most that are possible.
+        most: usize,
+    },
     /// The model gives another answer than the expected one. Nothing was proved.
     #[error("{0}")]
     Differs(Box<Difference>),

@@ -8,8 +8,9 @@ use tessera_prover::{Admits, ProofOptions, ProveError};
 use tessera_text::chat::Date;
 use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::context::Context;
+use tessera_verifier::hiding::most_reveals;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::ledger::{hidden_security_bits, security_bits};
+use tessera_verifier::ledger::{revealed_security_bits, security_bits};
 use tessera_verifier::policy::MIN_BITS;
 
 use crate::expected::{AnswerError, ExpectedAnswer, Sought};
@@ -36,6 +37,8 @@ pub struct Options {
     pub hide_activations: bool,
     /// Which ids of prompt and answer proofs hide; if any, they hide activations, too.
     pub hidden_ids: HiddenIds,
+    /// For how many reveals of hidden ids proofs leave room. What reveals take is then for [`crate::Proof::write_secret`].
+    pub reveals: usize,
 }
 
 impl Options {
@@ -66,6 +69,7 @@ impl Options {
                 prompt: None,
                 output: false,
             },
+            reveals: 0,
             for_chain: false,
         }
     }
@@ -103,6 +107,13 @@ impl Options {
     pub const fn hiding(mut self, ids: HiddenIds) -> Self {
         self.hidden_ids = ids;
         self.hide_activations = true;
+        self
+    }
+
+    /// Leaves room for so many reveals of ids that proofs hide.
+    #[must_use]
+    pub const fn revealing(mut self, reveals: usize) -> Self {
+        self.reveals = reveals;
         self
     }
 
@@ -147,6 +158,8 @@ pub struct ProofRequest {
     pub hide_activations: bool,
     /// Which ids the proof hides.
     pub hidden_ids: HiddenIds,
+    /// For how many reveals of them the proof leaves room.
+    pub reveals: usize,
     /// Whether the proof is for contracts.
     pub for_chain: bool,
     /// The most token rows and output tokens.
@@ -182,6 +195,13 @@ impl ProofRequest {
         if options.hides() && options.for_chain {
             return Err(Error::HiddenForChain);
         }
+        let (reveals, most) = (options.reveals, most_reveals(&key.weights));
+        if reveals > 0 && options.hidden_ids.is_none() {
+            return Err(Error::NothingToReveal);
+        }
+        if reveals > most {
+            return Err(Error::Reveals { got: reveals, most });
+        }
         let (config, generate) = (&key.config, options.generate);
         let sought = match &options.answer {
             Some(_) if !config.generates() => return Err(GenerateError::Encoder.into()),
@@ -199,6 +219,7 @@ impl ProofRequest {
             context: options.context,
             hide_activations: options.hides(),
             hidden_ids,
+            reveals,
             for_chain: options.for_chain,
             prompt,
             generate,
@@ -212,6 +233,7 @@ impl ProofRequest {
             context: self.context,
             hide_activations: self.hide_activations,
             hidden_ids: self.hidden_ids,
+            reveals: self.reveals,
             without_clips: self.for_chain,
             admits,
         }
@@ -225,7 +247,7 @@ impl ProofRequest {
         let got = match self.hide_activations {
             false => security_bits(key, &[Chunk::whole(key.config.layers)], self.lengths),
             // The prover says why there may be no such proof at all.
-            true => match hidden_security_bits(key, self.lengths) {
+            true => match revealed_security_bits(key, self.lengths, self.reveals) {
                 Some(bits) => bits,
                 None => return Ok(()),
             },

@@ -16,7 +16,7 @@ pub use output::{delivered, line};
 pub use report::{How, Report};
 pub use version::Version;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -32,21 +32,24 @@ use self::judge::judge;
 /// # Errors
 /// If nothing could be done or decided.
 pub fn verify(args: &VerifyArgs, how: How) -> Result<Report, String> {
-    let inputs = [args.key.as_path()]
-        .into_iter()
-        .chain(args.proofs.iter().map(AsRef::as_ref));
-    input::once(inputs.chain(args.policy.files()))?;
+    input::once(args.names().into_iter().chain(args.policy.files()))?;
     let policy = args.policy.policy()?;
     let key = guarded(|| read_key(&args.key))?;
     let expectations = guarded(|| Expectations::of(&policy, &key))?;
     match args.proofs.as_slice() {
-        [proof] if !args.lines => single(&key, &args.key, proof, &expectations),
+        [proof] if !args.lines => single(&key, &args.key, (proof, &args.reveal), &expectations),
+        _ if !args.reveal.is_empty() => Err("--reveal says ids of one proof: give one".to_owned()),
         _ => batch::run(&key, args, &expectations, how),
     }
 }
 
-fn single(key: &Key, key_path: &Path, proof: &Path, expectations: &Expectations<'_>) -> Result<Report, String> {
-    let (verdict, time) = judge(key, proof, expectations)?;
+fn single(
+    key: &Key,
+    key_path: &Path,
+    (proof, reveals): (&Path, &[PathBuf]),
+    expectations: &Expectations<'_>,
+) -> Result<Report, String> {
+    let (verdict, time) = judge(key, proof, reveals, expectations)?;
     let names = (input::name(proof), input::name(key_path));
     if let (Status::Undecided, Some(reason)) = (verdict.status(), verdict.reason(&names.0, &names.1)) {
         return Err(reason);

@@ -157,6 +157,9 @@ pub fn proof_json(proof: &Proof, len: usize) -> Value {
         fields.insert(name.to_owned(), output);
         add_context(proof.context, fields);
         add_hidden(proof.hidden.is_some(), &proof.statement, fields);
+        if let Some(hidden) = &proof.hidden {
+            fields.insert("reveals_left".to_owned(), json!(hidden.reveals));
+        }
     }
     json
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tessera_verifier::codec::KEY_LIMIT;
 use tessera_verifier::key::ModelKey;
-use tessera_verifier::length::most_bytes;
+use tessera_verifier::length::{most_bytes, most_reveal_bytes};
 
 use crate::shown;
 
@@ -61,6 +61,15 @@ pub fn read_text(path: &Path, most: u64, what: &str) -> Result<String, String> {
 /// If that fails: the text names the input.
 pub fn read_proof(path: &Path, key: &ModelKey) -> Result<Vec<u8>, String> {
     read_at_most(path, most_bytes(key) as u64 + 1)
+}
+
+/// Reads what should be a reveal of ids that a proof of the model hides, up to a byte more than such a reveal can have. The key must have passed
+/// its check.
+///
+/// # Errors
+/// If that fails: the text names the input.
+pub fn read_reveal(path: &Path, key: &ModelKey) -> Result<Vec<u8>, String> {
+    read_at_most(path, most_reveal_bytes(key) as u64 + 1)
 }
 
 fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>, String> {

@@ -4,7 +4,7 @@ use tessera_circuits::statement::Statement;
 use tessera_recipe::{KeyFileError, Recipe};
 use tessera_text::tokenizer::Tokenizer;
 use tessera_verifier::key::{KeyError, ModelId, ModelKey};
-use tessera_verifier::verify::verify_bytes;
+use tessera_verifier::verify::verify_revealed;
 
 use crate::claim::Claim;
 use crate::text::{Decode, Texts};
@@ -82,9 +82,14 @@ impl Key {
 
     /// The verdict on the bytes of a proof.
     pub fn verify(&self, proof: &[u8]) -> Verdict {
-        Verdict::new(self.id, proof.len(), verify_bytes(&self.key, proof), |statement| {
-            self.claim(statement)
-        })
+        self.verify_revealed(proof, &[])
+    }
+
+    /// The verdict on the bytes of a proof that hides ids, together with reveals of some of them: the statement has these ids. A reveal that is not true
+    /// of this proof is a reason to reject.
+    pub fn verify_revealed(&self, proof: &[u8], reveals: &[&[u8]]) -> Verdict {
+        let found = verify_revealed(&self.key, proof, reveals);
+        Verdict::new(self.id, proof.len(), found, |statement| self.claim(statement))
     }
 
     /// What a statement about the model says.

@@ -68,4 +68,4 @@ pub mod vocabulary;
 
 pub use key::Key;
 pub use tessera_recipe::KeyFileError;
-pub use verdict::{add_context, add_hidden, hidden_parts, mistaken, mode, Outcome, Proved, Status, Verdict};
+pub use verdict::{add_context, add_hidden, hidden_parts, mistaken, mode, runs, Outcome, Proved, Status, Verdict};

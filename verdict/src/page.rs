@@ -239,19 +239,17 @@ impl Page<'_> {
     /// The terms of all chunks, the weakest first.
     fn terms(&self, proved: &Proved) -> Vec<Term> {
         let (key, _) = self.key;
-        let layers = Proof::from_bytes(self.proof_file.bytes)
-            .map(|proof| {
-                proof
-                    .chunks
-                    .iter()
-                    .map(|chunk| chunk.layers as usize)
-                    .collect::<Vec<_>>()
-            })
-            .unwrap_or_default();
-        let lengths = proved.statement().lengths();
+        let proof = Proof::from_bytes(self.proof_file.bytes).ok();
+        let layers = proof.iter().flat_map(|proof| &proof.chunks);
+        let layers: Vec<usize> = layers.map(|chunk| chunk.layers as usize).collect();
+        // Those of the proof: reveals leave fewer ids hidden, but do not change what was proved.
+        let statement = proof
+            .as_ref()
+            .map_or_else(|| proved.statement(), |proof| &proof.statement);
+        let lengths = statement.lengths();
         let chunks = Chunk::partition(layers, key.config.layers).unwrap_or_default();
         let all: Vec<Term> = match proved.hides_activations() {
-            true => hidden_ledger(key, lengths).map_or_else(Vec::new, |own| own.terms),
+            true => hidden_ledger(key, lengths, proved.reveals()).map_or_else(Vec::new, |own| own.terms),
             false => chunks
                 .iter()
                 .flat_map(|chunk| ledger(key, chunk, lengths).terms)

@@ -7,7 +7,7 @@ use tessera_verifier::verify::{Verified, VerifyError};
 
 use crate::check::{self, Check, Finding};
 use crate::claim::Claim;
-use crate::rows::{seconds, width, Rows};
+use crate::rows::{count, seconds, width, Rows};
 use crate::shown;
 
 /// What a key says of a proof.
@@ -21,6 +21,8 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// The expectations, if there are any, and whether the proof meets them.
     pub checks: Vec<Check>,
+    /// The number of a reveal that is not true of the proof, from 1 on, and why.
+    refused_reveal: Option<(usize, String)>,
 }
 
 /// How it was decided.
@@ -81,6 +83,21 @@ impl Proved {
         self.verified.hides_activations
     }
 
+    /// For how many reveals the proof leaves room.
+    pub const fn reveals(&self) -> usize {
+        self.verified.reveals
+    }
+
+    /// The positions of ids that the proof hides and reveals say, ascending: prompt first, from 0 on. The statement has these ids.
+    pub fn revealed(&self) -> &[usize] {
+        &self.verified.revealed
+    }
+
+    /// For how many reveals there is room left, as far as those go that were verified with the proof.
+    pub const fn reveals_left(&self) -> usize {
+        self.verified.reveals.saturating_sub(self.verified.reveals_seen)
+    }
+
     fn rows(&self, time: Option<f64>) -> Rows {
         self.claim
             .rows(Rows::default().row("model", self.verified.model))
@@ -90,6 +107,7 @@ impl Proved {
                 "hides",
                 self.verified.hides_activations.then(|| hides(&self.verified.statement)),
             )
+            .maybe("revealed", self.revealed_text())
             .row(
                 "security",
                 format!("{:.1} bits, proven (unique decoding)", self.verified.security_bits),
@@ -97,14 +115,47 @@ impl Proved {
             .maybe("time", time.map(seconds))
     }
 
+    /// Says which ids are known by reveals, and how many more reveals there may be; `None` if there are and can be none.
+    fn revealed_text(&self) -> Option<String> {
+        let (said, mut left) = (self.revealed(), self.reveals_left());
+        // Where nothing is hidden, nothing can be revealed.
+        if !self.statement().hides_ids() {
+            left = 0;
+        }
+        (!said.is_empty() || left > 0).then(|| {
+            let more = match left {
+                0 => "room for no more reveals".to_owned(),
+                left => format!("room for {}", count(left, "more reveal")),
+            };
+            match said {
+                [] => format!("nothing; {more}"),
+                _ => format!("{} at {}; {more}", count(said.len(), "id"), runs(said)),
+            }
+        })
+    }
+
     fn add_to(&self, json: &mut Map<String, Value>) {
         self.claim.add_to(json);
         add_context(self.verified.context, json);
         add_hidden(self.verified.hides_activations, &self.verified.statement, json);
+        if self.verified.hides_activations {
+            json.insert("revealed".to_owned(), json!(self.revealed()));
+            json.insert("reveals_left".to_owned(), json!(self.reveals_left()));
+        }
         json.insert("mode".to_owned(), json!(mode(self.verified.chunks)));
         json.insert("chunks".to_owned(), json!(self.verified.chunks));
         json.insert("security_bits".to_owned(), json!(self.verified.security_bits));
     }
+}
+
+/// Ascending numbers in runs, as in `1, 4 to 6`.
+pub fn runs(numbers: &[usize]) -> String {
+    let runs = numbers.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
+        [first, .., last] => format!("{first} to {last}"),
+        [only] => only.to_string(),
+        [] => String::new(),
+    });
+    runs.collect::<Vec<_>>().join(", ")
 }
 
 /// What a verdict comes to; the exit status of a program.
@@ -138,6 +189,10 @@ impl Verdict {
         found: Result<Verified, VerifyError>,
         claim: impl FnOnce(&Statement) -> Claim,
     ) -> Self {
+        let refused_reveal = match &found {
+            Err(VerifyError::Reveal { number, error }) => Some((*number, error.to_string())),
+            _ => None,
+        };
         let outcome = match found {
             Ok(verified) => Outcome::Accepted(Box::new(Proved {
                 claim: claim(&verified.statement),
@@ -155,7 +210,14 @@ impl Verdict {
             proof_bytes,
             outcome,
             checks: Vec::new(),
+            refused_reveal,
         }
+    }
+
+    /// The number of a reveal for which the proof was rejected, from 1 on in the order in which they were given, and why.
+    pub fn refused_reveal(&self) -> Option<(usize, &str)> {
+        let (number, error) = self.refused_reveal.as_ref()?;
+        Some((*number, error))
     }
 
     /// The same with another reason, if there is one and the proof was rejected.
@@ -400,6 +462,11 @@ pub(crate) fn mode_text(chunks: usize) -> String {
 
 /// Why bytes that were given as a proof are none, if they are known to be something else.
 pub fn mistaken(name: &str, bytes: &[u8]) -> Option<String> {
-    let key = bytes.starts_with(&FileKind::Key.magic());
-    key.then(|| format!("{name} is a model key, not a proof; --key takes the key, the proof follows"))
+    let begins = |kind: FileKind| bytes.starts_with(&kind.magic());
+    if begins(FileKind::Reveal) {
+        return Some(format!(
+            "{name} is a reveal, not a proof; --reveal takes it, and the proof that it is of follows"
+        ));
+    }
+    begins(FileKind::Key).then(|| format!("{name} is a model key, not a proof; --key takes the key, the proof follows"))
 }

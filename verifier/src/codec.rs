@@ -52,6 +52,8 @@ pub enum FileKind {
     Chunk,
     /// A model key.
     Key,
+    /// Ids that a proof hides.
+    Reveal,
 }
 
 impl FileKind {
@@ -77,6 +79,7 @@ impl FileKind {
             Self::Proof { .. } => *b"TESSPRF\0",
             Self::Chunk => *b"TESSCHK\0",
             Self::Key => *b"TESSKEY\0",
+            Self::Reveal => *b"TESSREV\0",
         }
     }
 
@@ -86,11 +89,12 @@ impl FileKind {
             Self::Proof { context, hides } => match (context, hides) {
                 (false, false) => 26,
                 (true, false) => 27,
-                (false, true) => 30,
-                (true, true) => 31,
+                (false, true) => 32,
+                (true, true) => 33,
             },
             Self::Chunk => 18,
             Self::Key => 13,
+            Self::Reveal => 1,
         }
     }
 
@@ -98,7 +102,7 @@ impl FileKind {
     const fn newest(self) -> u32 {
         match self {
             Self::Proof { .. } => Self::proof(true, true).version(),
-            Self::Chunk | Self::Key => self.version(),
+            Self::Chunk | Self::Key | Self::Reveal => self.version(),
         }
     }
 
@@ -109,7 +113,7 @@ impl FileKind {
                 let [plain, in_context, hiding, both] = Self::PROOFS.map(Self::version);
                 format!("versions {plain}, {in_context}, {hiding} and {both}")
             }
-            Self::Chunk | Self::Key => format!("version {}", self.version()),
+            Self::Chunk | Self::Key | Self::Reveal => format!("version {}", self.version()),
         }
     }
 
@@ -130,7 +134,7 @@ impl FileKind {
     /// Largest payload in bytes.
     pub const fn limit(self) -> usize {
         match self {
-            Self::Proof { .. } | Self::Chunk => PROOF_LIMIT,
+            Self::Proof { .. } | Self::Chunk | Self::Reveal => PROOF_LIMIT,
             Self::Key => KEY_LIMIT,
         }
     }
@@ -152,6 +156,7 @@ impl fmt::Display for FileKind {
             Self::Proof { .. } => "proof",
             Self::Chunk => "chunk proof",
             Self::Key => "model key",
+            Self::Reveal => "reveal",
         })
     }
 }

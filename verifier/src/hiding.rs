@@ -15,7 +15,7 @@ use stwo::core::fields::qm31::SecureField;
 
 use crate::sumcheck::SumcheckProof;
 
-pub use self::code::HiddenCode;
+pub use self::code::{most_reveals, HiddenCode};
 pub use self::hearing::Hearing;
 pub use self::padded::Padded;
 pub use self::tape::{Tape, TapeProducts};
@@ -23,15 +23,24 @@ pub use self::tape::{Tape, TapeProducts};
 /// The messages of a proof that hides activations and of no other.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HiddenProof {
+    /// For how many reveals the tape has room (docs/protocol.md, section 17.7).
+    pub reveals: u32,
+    /// What its opening says of the tape.
+    pub tape: TapeProof,
+    /// The product of the digits of hidden ids.
+    pub digits: DigitsProof,
+}
+
+/// What an opening says of its tape, and no opening without one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TapeProof {
     /// The answers about products: of every operand of every equation, in order, its mask plus a challenge times its pad.
     pub answers: Vec<SecureField>,
     /// The sum of all columns weighed as it is claimed, the tape weighed in the same way, and the sum of all columns weighed as the equations weigh the
     /// tape.
-    pub tape_values: [SecureField; 3],
+    pub values: [SecureField; 3],
     /// Nonce of the proof of work before the tape is added to the sum.
-    pub tape_work: u64,
-    /// The product of the digits of hidden ids.
-    pub digits: DigitsProof,
+    pub work: u64,
 }
 
 /// The sumcheck of the product of the digits of hidden ids (docs/protocol.md, section 17.6). All lists are empty if no ids of rows are hidden.

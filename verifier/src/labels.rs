@@ -79,6 +79,17 @@ pub const FINAL_MESSAGE: &str = "opening final message";
 /// The label of the proof of work before the queries.
 pub const QUERY_WORK: &str = "opening work";
 
+/// Protocol name and version of reveals, the first thing their transcripts absorb, with the suffix of the suite.
+pub const REVEALS: &str = "tessera/12 reveal";
+/// The digest of the proof that hides ids.
+pub const PROOF: &str = "proof";
+/// The positions of revealed ids.
+pub const POSITIONS: &str = "positions";
+/// The revealed ids.
+pub const IDS: &str = "ids";
+/// Root of mask and tape of a reveal.
+pub const MASK: &str = "mask";
+
 /// What the entries of the tables add up to.
 pub const CLAIMED_SUM: &str = "claimed sum";
 

@@ -14,8 +14,9 @@ use tessera_circuits::wiring::{Points, MAX_CLAIMS};
 
 use crate::hiding::{HiddenCode, Tape};
 use crate::key::ModelKey;
-use crate::opening::{self, CommitmentName, CommitmentParams};
+use crate::opening::{self, CommitmentName, CommitmentParams, OpenedColumns};
 use crate::policy::{queries, LOOKUP_GRIND_BITS, MIN_BITS, STARK_LOG_BLOWUP, STARK_WORK_BITS};
+use crate::public::linear_variables;
 use crate::stark::component;
 pub use crate::term::{Term, FIELD_BITS};
 
@@ -61,10 +62,25 @@ pub fn security_bits(key: &ModelKey, chunks: &[Chunk], lengths: impl Into<Length
     bits(sum)
 }
 
-/// Bits of a proof in one piece that hides activations, of a statement of these lengths: `-log2` of the sum of all terms. `None` if no proof
-/// under this key can hide activations of such a statement.
-pub fn hidden_security_bits(key: &ModelKey, lengths: impl Into<Lengths>) -> Option<f64> {
-    Some(hidden_ledger(key, lengths)?.bits())
+/// Bits of a proof in one piece that hides activations, of a statement of these lengths, and that leaves room for so many reveals: `-log2` of the sum of
+/// all terms. `None` if no proof under this key can hide activations of such a statement.
+pub fn hidden_security_bits(key: &ModelKey, lengths: impl Into<Lengths>, reveals: usize) -> Option<f64> {
+    Some(hidden_ledger(key, lengths, reveals)?.bits())
+}
+
+/// The same together with all reveals that the proof leaves room for, of as many ids as there are: what a verifier has in the end who is given all of them.
+pub fn revealed_security_bits(key: &ModelKey, lengths: impl Into<Lengths>, reveals: usize) -> Option<f64> {
+    let lengths = lengths.into();
+    let proof = hidden_security_bits(key, lengths, reveals)?;
+    if reveals == 0 {
+        return Some(proof);
+    }
+    let shape = key.hidden_shape(lengths);
+    let code = HiddenCode::of(key, &Chunk::whole(key.config.layers), &shape, reveals)?;
+    let (claims, variables) = (2 * (lengths.rows + 1), linear_variables(&shape));
+    let mask = code.of_reveal(variables)?;
+    let reveal = reveal_ledger(code.columns, &mask, claims, variables).bits();
+    Some(0.0 - ((-proof).exp2() + reveals as f64 * (-reveal).exp2()).log2())
 }
 
 /// What leaves a statement without any security, if anything does: that it is too large.
@@ -213,12 +229,13 @@ pub fn ledger(key: &ModelKey, chunk: &Chunk, lengths: impl Into<Lengths>) -> Led
     ledger_of(key, chunk, &shape, of).unwrap_or(Ledger { terms: Vec::new() })
 }
 
-/// The ledger of a proof in one piece that hides activations. `None` if no proof under this key can hide activations of such a statement.
-pub fn hidden_ledger(key: &ModelKey, lengths: impl Into<Lengths>) -> Option<Ledger> {
+/// The ledger of a proof in one piece that hides activations, and leaves room for so many reveals. `None` if no proof under this key can hide activations of
+/// such a statement.
+pub fn hidden_ledger(key: &ModelKey, lengths: impl Into<Lengths>, reveals: usize) -> Option<Ledger> {
     let whole = Chunk::whole(key.config.layers);
     let shape = key.hidden_shape(lengths);
     ledger_of(key, &whole, &shape, |shape| {
-        HiddenCode::of(key, &whole, shape).map(Some)
+        HiddenCode::of(key, &whole, shape, reveals).map(Some)
     })
 }
 
@@ -255,6 +272,26 @@ fn ledger_of(
         tape_terms(&code.tape, &mut terms);
     }
     Some(Ledger { terms })
+}
+
+/// The ledger of a reveal (docs/protocol.md, section 17.7), by the columns of the proof's activations, the code of its own mask, and the numbers of its
+/// claims and of the variables of their sumcheck.
+pub(crate) fn reveal_ledger(activations: OpenedColumns, mask: &HiddenCode, claims: usize, variables: usize) -> Ledger {
+    let opened = [
+        (CommitmentName::Revealed, activations),
+        (CommitmentName::Mask, mask.columns),
+    ];
+    let mut terms = opening::terms(&opened, 1);
+    tape_terms(&mask.tape, &mut terms);
+    let claims = claims as f64;
+    terms.push(Term::algebraic("batching of claims", format!("{claims} / |K|"), claims));
+    let rounds = variables as f64;
+    terms.push(Term::algebraic(
+        "sumchecks",
+        format!("2 x {rounds} rounds / |K|"),
+        2.0 * rounds,
+    ));
+    Ledger { terms }
 }
 
 #[cfg(test)]
@@ -381,7 +418,7 @@ mod tests {
                     assert!(total < MIN_BITS);
                 }
                 // No tape is laid out for what is too large.
-                let hidden = hidden_security_bits(&key, rows);
+                let hidden = hidden_security_bits(&key, rows, 0);
                 assert!(hidden.is_none_or(|bits| bits.is_finite() && bits < 128.0), "{shape:?}");
             }
         }

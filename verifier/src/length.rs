@@ -22,14 +22,16 @@ use tessera_circuits::table_tree::TableArgument;
 use crate::codec::sizes::{log_ceil, path, rounds, BASE, DIGEST, LIST, NONCE, SECURE};
 use crate::codec::{HEADER_LEN, PROOF_LIMIT};
 use crate::context::Context;
-use crate::hiding::HiddenCode;
+use crate::hiding::{most_reveals, HiddenCode};
 use crate::key::ModelKey;
-use crate::opening;
+use crate::opening::{self, CommitmentParams};
 use crate::policy::{stark_config, STARK_FOLD_STEP, STARK_LOG_LAST_LAYER};
 use crate::stark;
 
 /// Bytes of a clipped value.
 const CLIP: u128 = 14;
+/// Bytes of a number of reveals.
+const WORD: u128 = 4;
 /// Bytes that say how the tables are proved.
 const KIND: u128 = 4;
 /// Operands of the products in the tree of the tables, which has at most eight planes.
@@ -51,6 +53,29 @@ pub fn most_bytes(key: &ModelKey) -> usize {
 pub fn most_hidden_bytes(key: &ModelKey) -> usize {
     let all = Lengths::from(key.config.context).all_hidden();
     file(key, hidden(key, &shape_of(key, all)))
+}
+
+/// The most bytes of a reveal of ids that a proof of the key's model hides. The key must have passed its check.
+pub fn most_reveal_bytes(key: &ModelKey) -> usize {
+    let lengths = Lengths::from(key.config.context).all_hidden();
+    let shape = shape_of(key, lengths).with_tables(key.tables_of_proof(true));
+    let activations = longest_code(key, &shape);
+    let own = HiddenCode::longest_of_reveal(&activations);
+    let ids = LIST + 8 * (key.config.context as u128 + 1);
+    // Of no statement is a column longer than all cells of the longest one.
+    let (cells, _) = tables(key, key.tables_of_proof(true), shape.cost());
+    let tape = LIST + 3 * SECURE + NONCE;
+    let said = DIGEST + ids + DIGEST + rounds(log_ceil(cells).into()) + NONCE + tape;
+    let payload = said.saturating_add(opening::most_reveal_bytes(&activations, &own));
+    HEADER_LEN + payload.min(PROOF_LIMIT as u128) as usize
+}
+
+/// The longest code of activations that a proof hides, given the shape of the longest statement: that of the most reveals, because more of them make no code
+/// shorter, and codes that are shorter have no more columns than a bound assumes of all.
+fn longest_code(key: &ModelKey, shape: &Shape) -> CommitmentParams {
+    let chunk = Chunk::whole(key.config.layers);
+    let code = HiddenCode::of(key, &chunk, shape, most_reveals(&key.weights));
+    code.map_or_else(|| HiddenCode::longest(key, shape), |code| code.params)
 }
 
 /// The whole model at its full context, without the counts of a tree of tables, which no cost has: how many there are depends on how lookups
@@ -104,12 +129,11 @@ fn hidden(key: &ModelKey, whole: &Shape) -> u128 {
     let cost = whole.cost();
     let way = key.tables_of_proof(true);
     let shape = whole.clone().with_tables(way);
-    let chunk = Chunk::whole(key.config.layers);
-    let code = HiddenCode::of(key, &chunk, &shape).map_or_else(|| HiddenCode::longest(key, &shape), |code| code.params);
+    let code = longest_code(key, &shape);
     let log = u128::from(log_ceil(cost));
     // A mask for each operand: of each tree four in each layer and two in the first one.
     let operands = number_of_trees(cost) * (4 * log + 2) + TABLE_OPERANDS + 2 * PLACES as u128 + 2;
-    let answers = LIST + SECURE * operands + 3 * SECURE + NONCE;
+    let answers = WORD + LIST + SECURE * operands + 3 * SECURE + NONCE;
     let variables = whole.digit_variables().unwrap_or(0) as u128;
     let digits = rounds(variables) + LIST + 2 * SECURE;
     answers + digits + before_opening(key, way, whole) + opening::most_hidden_bytes(&key.weights, &code)

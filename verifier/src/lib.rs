@@ -37,6 +37,7 @@ pub mod opening;
 pub mod policy;
 pub mod proof;
 pub mod public;
+pub mod reveal;
 pub mod stark;
 pub mod suite;
 pub mod sumcheck;

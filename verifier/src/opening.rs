@@ -42,6 +42,6 @@ pub use self::claim::{Claim, Commitment};
 pub use self::error::{CommitmentName, OpeningError, TreeName};
 pub use self::params::{CommitmentParams, OpenedColumns, Slots};
 pub use self::proof::OpeningProof;
-pub use self::size::{most_bytes, most_hidden_bytes};
+pub use self::size::{most_bytes, most_hidden_bytes, most_reveal_bytes};
 pub use self::terms::terms;
 pub use self::verify::{sum_of_claims, verify};

@@ -19,6 +19,7 @@ use crate::length::most_bytes;
 use crate::policy::MIN_BITS;
 use crate::proof::Proof;
 pub use crate::public::{linear_variables, products_form, unit_coefficients};
+use crate::reveal::verify_reveal;
 
 pub use self::boundaries::BoundaryClaim;
 pub use self::chunk::{
@@ -26,6 +27,7 @@ pub use self::chunk::{
     Conversation, PROTOCOL,
 };
 pub use self::error::VerifyError;
+use self::hidden::check_reveals;
 pub use self::hidden::{hear, hidden_code, verify_hidden};
 pub use self::matmuls::{weight_claim, weight_families};
 
@@ -44,20 +46,73 @@ pub struct Verified {
     pub context: Option<Context>,
     /// Whether the proof is of the kind that hides its activations. It does if its prover drew the pads at random, which nobody else can see.
     pub hides_activations: bool,
+    /// For how many reveals of ids that it hides the proof leaves room.
+    pub reveals: usize,
+    /// How many different ones were verified with it.
+    pub reveals_seen: usize,
+    /// The positions of ids that the proof hides and reveals say, ascending. The statement has these ids.
+    pub revealed: Vec<usize>,
 }
 
 /// Verifies an encoded proof against a key. One that is longer than any proof of the key can be is not decoded: whoever reads a
 /// file may stop a byte after [`most_bytes`].
 pub fn verify_bytes(key: &ModelKey, bytes: &[u8]) -> Result<Verified, VerifyError> {
+    verify_revealed(key, bytes, &[])
+}
+
+/// Verifies an encoded proof as [`verify_bytes`] does, with encoded reveals of ids that it hides, of which none is decoded either that is longer than
+/// [`crate::length::most_reveal_bytes`]. The statement of what is verified has the ids that are revealed.
+pub fn verify_revealed(key: &ModelKey, bytes: &[u8], reveals: &[&[u8]]) -> Result<Verified, VerifyError> {
     key.check()?;
     let most = most_bytes(key);
     if bytes.len() <= most {
-        return verify_with_checked(key, &Proof::from_bytes(bytes)?);
+        let proof = Proof::from_bytes(bytes)?;
+        let verified = verify_with_checked(key, &proof)?;
+        return verified.revealing(key, &proof, bytes, reveals);
     }
     let (got, expected) = (Proof::model_of(bytes)?, key.id()?);
     match got == expected {
         true => Err(CodecError::TooLong { most }.into()),
         false => Err(VerifyError::OtherModel { got, expected }),
+    }
+}
+
+impl Verified {
+    /// The same with the ids of these reveals of the proof, which was encoded as `bytes`.
+    fn revealing(
+        mut self,
+        key: &ModelKey,
+        proof: &Proof,
+        bytes: &[u8],
+        reveals: &[&[u8]],
+    ) -> Result<Self, VerifyError> {
+        let mut error = (-self.security_bits).exp2();
+        let mut seen: Vec<&[u8]> = Vec::new();
+        for (number, &reveal) in (1..).zip(reveals) {
+            if seen.contains(&reveal) {
+                continue;
+            }
+            seen.push(reveal);
+            let refused = |error| VerifyError::Reveal { number, error };
+            let found = verify_reveal(key, proof, bytes, reveal).map_err(refused)?;
+            self.statement = self.statement.revealing(&found.ids);
+            self.revealed.extend(found.ids.iter().map(|(position, _)| *position));
+            error += (-found.security_bits).exp2();
+        }
+        self.revealed.sort_unstable();
+        self.revealed.dedup();
+        self.reveals_seen = seen.len();
+        self.security_bits = 0.0 - error.log2();
+        enough(self.security_bits)?;
+        Ok(self)
+    }
+}
+
+/// Refuses what has too few bits of security.
+const fn enough(got: f64) -> Result<(), VerifyError> {
+    match got < MIN_BITS {
+        true => Err(VerifyError::Security { got, min: MIN_BITS }),
+        false => Ok(()),
     }
 }
 
@@ -90,14 +145,13 @@ fn verify_with_checked(key: &ModelKey, proof: &Proof) -> Result<Verified, Verify
     let security_bits = match &proof.hidden {
         None => security_bits(key, &chunks, statement.lengths()),
         Some(_) if got > 1 => return Err(VerifyError::HiddenChunks { got }),
-        Some(_) => hidden_security_bits(key, statement.lengths()).ok_or(VerifyError::HiddenCode)?,
+        Some(hidden) => {
+            check_reveals(key, hidden.reveals as usize)?;
+            let bits = hidden_security_bits(key, statement.lengths(), hidden.reveals as usize);
+            bits.ok_or(VerifyError::HiddenCode)?
+        }
     };
-    if security_bits < MIN_BITS {
-        return Err(VerifyError::Security {
-            got: security_bits,
-            min: MIN_BITS,
-        });
-    }
+    enough(security_bits)?;
     let (context, hidden) = (proof.context, &proof.hidden);
     for ((chunk, ends), proof) in chunks.iter().zip(ends).zip(&proof.chunks) {
         let part = ChunkStatement {
@@ -115,6 +169,9 @@ fn verify_with_checked(key: &ModelKey, proof: &Proof) -> Result<Verified, Verify
     }
     Ok(Verified {
         hides_activations: hidden.is_some(),
+        reveals: hidden.as_ref().map_or(0, |own| own.reveals as usize),
+        reveals_seen: 0,
+        revealed: Vec::new(),
         model,
         statement: statement.clone(),
         chunks: chunks.len(),

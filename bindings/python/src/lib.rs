@@ -11,7 +11,7 @@ use tessera_verdict::describe::key_json;
 use tessera_verdict::policy::{Expectations, Policy, Spelling};
 use tessera_verdict::{mistaken, Status};
 use tessera_verifier::codec::{HEADER_LEN, KEY_LIMIT};
-use tessera_verifier::length::most_bytes;
+use tessera_verifier::length::{most_bytes, most_reveal_bytes};
 
 create_exception!(
     tessera,
@@ -71,12 +71,27 @@ impl RawKey {
         })
     }
 
-    /// The verdict on a proof that has to be as a policy expects, a JSON object of options: as JSON, and for people.
-    fn verify(&self, py: Python<'_>, proof: &[u8], name: &str, policy: &str) -> PyResult<(String, String)> {
+    /// The most bytes of a reveal of ids that a proof of the model hides.
+    #[getter]
+    fn most_reveal_bytes(&self) -> usize {
+        most_reveal_bytes(self.0.model_key())
+    }
+
+    /// The verdict on a proof that has to be as a policy expects, a JSON object of options, with reveals of ids that it hides: as JSON, and for people.
+    fn verify(
+        &self,
+        py: Python<'_>,
+        proof: &[u8],
+        name: &str,
+        policy: &str,
+        reveals: Vec<Vec<u8>>,
+    ) -> PyResult<(String, String)> {
         run(py, || {
             let policy = Policy::parse(policy, Spelling::Snake)?;
             let expectations = Expectations::of(&policy, &self.0)?;
-            let verdict = expectations.judge(self.0.verify(proof).because(mistaken(name, proof)))?;
+            let reveals: Vec<&[u8]> = reveals.iter().map(Vec::as_slice).collect();
+            let verdict = self.0.verify_revealed(proof, &reveals);
+            let verdict = expectations.judge(verdict.because(mistaken(name, proof)))?;
             match (verdict.status(), verdict.reason(name, "the key")) {
                 (Status::Undecided, Some(reason)) => Err(reason),
                 _ => {

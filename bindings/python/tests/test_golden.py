@@ -101,6 +101,31 @@ def test_the_verdict_is_the_golden_one(key: str, path: str, name: str, words: st
     assert (verdict.output_ids is None and verdict.integers is None) != verdict.accepted
 
 
+REVEALS = json.loads((ROOT / "fixtures/golden-proofs.json").read_text())["reveals"]
+
+
+@pytest.mark.parametrize(("place", "words"), [pytest.param(i, words, id=name) for i, (name, words) in enumerate(REVEALS)])
+def test_the_verdict_on_a_reveal_is_the_golden_one(place: int, words: str) -> None:
+    directory = GOLDEN / "reveals"
+    key, proof, reveal = tessera.Key(directory / "model.key"), directory / "hidden.proof", directory / f"{place}.reveal"
+    verdict = key.verify(proof, reveals=[reveal])
+    assert (verdict.accepted, verdict.reason) == ((True, None) if words == "accepted" else (False, words))
+    if not verdict.accepted:
+        return
+    hidden = key.verify(proof)
+    assert hidden.output_ids is not None and not any(hidden.output_ids) and hidden.revealed == ()
+    assert shown(verdict.output_ids) and verdict.prompt_ids is not None and None in verdict.prompt_ids
+    assert len(verdict.revealed) == 4 and verdict.fields["reveals_left"] == 1
+    assert verdict == tessera.verify(key, proof.read_bytes(), reveals=iter([reveal.read_bytes()]))
+    for wrong in (reveal, reveal.read_bytes(), str(reveal)):
+        with pytest.raises(TypeError, match="^reveals has to be a list of reveals"):
+            key.verify(proof, reveals=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"^reveals\[0\] has to be bytes or a path"):
+        key.verify(proof, reveals=[7])  # type: ignore[list-item]
+    mistaken = key.verify(reveal)
+    assert mistaken.reason is not None and "is a reveal, not a proof" in mistaken.reason
+
+
 def test_what_is_proved_can_be_read() -> None:
     key, proof = DEMO / "model/model.key", (DEMO / "story.proof").read_bytes()
     verdict = tessera.verify(key, proof)

@@ -33,6 +33,9 @@ export interface Verdict {
   lengths?: { prompt: number; output: number };
   public_tokens?: { prompt: number; output: number };
   leading_rows?: number;
+  /** Of a proof that hides: positions of ids that reveals say, prompt first, and for how many more reveals the proof has room. */
+  revealed?: number[];
+  reveals_left?: number;
   /** Null if ids of it are hidden, or if there is no text; then `no_text` says why. Texts are hostile. */
   prompt_text?: string | null;
   output_text?: string | null;
@@ -80,6 +83,8 @@ export interface Verdict {
 export interface Options {
   /** What the proof is called in reasons. */
   name?: string;
+  /** Reveals of ids that the proof hides: the verdict has these ids. One that is not true of this proof is a reason to reject. */
+  reveals?: Iterable<Bytes>;
   /** The prompt's ids are the encoding of this text; with `chat`, of the chat that asks it. */
   expectPrompt?: string;
   /** The prompt is this conversation, in the words of the key's chat template. Of two fields of a message, the first is first in the template. */

@@ -84,6 +84,19 @@ function jsonOf(field, value, depth = 0) {
   throw wrong(field, "has to be a value of JSON");
 }
 
+function listOf(field, value) {
+  const iterable = typeof value === "object" && value !== null && typeof value[Symbol.iterator] === "function" && kind.call(value) === undefined;
+  if (!iterable) throw wrong(field, "has to be an array of reveals");
+  return Array.from(value, (own, i) => bytesOf(`${field}[${i}]`, own));
+}
+
+// One behind the other, as the verifier takes them.
+function joined(all) {
+  const bytes = new Uint8Array(all.reduce((sum, own) => sum + own.length, 0));
+  all.reduce((at, own) => (bytes.set(own, at), at + own.length), 0);
+  return bytes;
+}
+
 const KINDS = { flag: flagOf, text: textOf, ids: (field, value) => Array.from(idsOf(field, value)), number: numberOf, pair: pairOf, json: jsonOf };
 // The policy's options by name, as the verifier knows them; and what the proof is called.
 let OPTIONS;
@@ -123,7 +136,7 @@ export async function load(module) {
       }
     }
     wasm.initSync({ module: new WebAssembly.Module(bytes) });
-    OPTIONS = { name: textOf, ...Object.fromEntries(JSON.parse(wasm.options()).map(({ name, kind }) => [name, KINDS[kind]])) };
+    OPTIONS = { name: textOf, reveals: listOf, ...Object.fromEntries(JSON.parse(wasm.options()).map(({ name, kind }) => [name, KINDS[kind]])) };
     loaded = true;
   }
 }
@@ -179,8 +192,9 @@ export class Key {
 
   verify(proof, options = {}) {
     const bytes = bytesOf("proof", proof);
-    const { name = "the proof", ...policy } = optionsOf(options);
-    const verdict = this.#call((raw) => raw.verify(bytes, name, JSON.stringify(policy), false));
+    const { name = "the proof", reveals = [], ...policy } = optionsOf(options);
+    const lengths = Uint32Array.from(reveals, (own) => own.length);
+    const verdict = this.#call((raw) => raw.verify(bytes, name, JSON.stringify(policy), false, joined(reveals), lengths));
     if (verdict.error !== undefined) throw new TesseraError(verdict.error);
     return verdict;
   }

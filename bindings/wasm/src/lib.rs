@@ -10,6 +10,7 @@ use tessera_verdict::policy::{Expectations, Policy, Spelling};
 use tessera_verdict::text::{Side, Texts};
 use tessera_verdict::{conversation, mistaken, shown, Key, Outcome, Verdict};
 use tessera_verifier::proof::Proof;
+use tessera_verifier::reveal::Reveal;
 use wasm_bindgen::prelude::{wasm_bindgen, JsError};
 
 /// Tokens of the statement that the security of a key is said for.
@@ -52,13 +53,33 @@ impl RawKey {
         Ok(Value::Object(json).to_string())
     }
 
+    /// Whether bytes are a reveal that says it is about a proof; nothing is verified.
+    pub fn is_about(&self, reveal: &[u8], proof: &[u8]) -> bool {
+        Reveal::is_about(reveal, self.0.model_key().header.hash_suite, proof)
+    }
+
     /// The verdict on a proof, as JSON; `policy` is a JSON object of options, which says what the proof has to be about. Messages call
-    /// options as a page does, or as JavaScript does.
-    pub fn verify(&self, proof: &[u8], name: &str, policy: &str, page: bool) -> String {
+    /// options as a page does, or as JavaScript does. `reveals` are reveals of ids that the proof hides, one behind the other, of these lengths.
+    pub fn verify(
+        &self,
+        proof: &[u8],
+        name: &str,
+        policy: &str,
+        page: bool,
+        reveals: &[u8],
+        lengths: &[u32],
+    ) -> String {
+        let mut rest = reveals;
+        let each = lengths.iter().map(|length| {
+            let (own, others) = rest.split_at_checked(*length as usize).unwrap_or((rest, &[]));
+            rest = others;
+            own
+        });
+        let reveals: Vec<&[u8]> = each.collect();
         let judged = || {
             let policy = Policy::parse(policy, spelling(page))?;
             let expectations = Expectations::of(&policy, &self.0)?;
-            expectations.judge(self.0.verify(proof).because(mistaken(name, proof)))
+            expectations.judge(self.0.verify_revealed(proof, &reveals).because(mistaken(name, proof)))
         };
         let json = match judged() {
             Ok(verdict) => answer(&verdict, name),

@@ -7,7 +7,7 @@ import { pathToFileURL } from "node:url";
 
 import puppeteer from "puppeteer-core";
 
-import { demo, npm, policies, table } from "./table.mjs";
+import { demo, npm, policies, revealed, table } from "./table.mjs";
 
 const work = mkdtempSync(`${tmpdir()}/tessera-page-`);
 const [key, story, changed] = [`${demo}/model/model.key`, `${demo}/story.proof`, `${work}/changed.proof`];
@@ -102,6 +102,32 @@ test("the verdicts on golden and tampered proofs are the golden ones", async () 
       if (other) assert.match(shown[i].fields.reason, /is the key of another model/, name);
     }
   }
+});
+
+test("reveals that are dropped are shown with their proof, whenever they come", async () => {
+  const input = await page.$("#files");
+  const upload = async (...files) => {
+    await page.$eval("#status", (status) => (status.textContent = ""));
+    await input.uploadFile(...files);
+    await finished();
+    return cards();
+  };
+  const [honest, ...changed] = revealed.reveals;
+  const [hidden] = await upload(revealed.key, revealed.proof);
+  assert.equal(hidden.verdict, "accept");
+  assert.equal(hidden.fields.revealed, undefined);
+  assert.match(hidden.text, /\(hidden\)/);
+  const [shown, ...more] = await upload(honest.path);
+  assert.deepEqual([shown.verdict, more], ["accept", []]);
+  assert.match(shown.fields.revealed, /^4 ids, by 1 reveal/);
+  // Of another proof, and of this one but changed.
+  const other = changed.find(({ name }) => name === "proof");
+  const [still, unused] = await upload(other.path);
+  assert.deepEqual([still.verdict, unused.verdict], ["accept", "undecided"]);
+  assert.match(unused.fields.reason, /no reveal of ids that one of these proofs hides/);
+  const { path, words } = changed.find(({ name }) => name === "a row");
+  const [refused] = await upload(revealed.key, revealed.proof, path);
+  assert.deepEqual([refused.verdict, refused.fields.reason], ["reject", words]);
 });
 
 /** Fills the form in as somebody does who types. */

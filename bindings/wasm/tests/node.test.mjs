@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { runInNewContext } from "node:vm";
 
-import { demo, inJavaScript, npm, policies, table } from "./table.mjs";
+import { demo, inJavaScript, npm, policies, revealed, table } from "./table.mjs";
 
 const tessera = await import(`${npm}/index.js`);
 
@@ -27,6 +27,25 @@ test("the verdicts on golden and tampered proofs are the golden ones", () => {
       assert.equal(verdict.reason ?? "accepted", words, name);
     }
   }
+});
+
+test("reveals say ids that a proof hides, and tampered ones are refused", () => {
+  const own = new tessera.Key(readFileSync(revealed.key));
+  const proof = readFileSync(revealed.proof);
+  const hidden = own.verify(proof);
+  assert.deepEqual([hidden.verdict, hidden.revealed, hidden.reveals_left], ["accept", [], 2]);
+  assert.ok(hidden.output_ids.every((id) => id === null));
+  for (const { name, words, path } of revealed.reveals) {
+    const verdict = own.verify(proof, { reveals: [readFileSync(path)] });
+    assert.equal(verdict.reason ?? "accepted", words, name);
+    if (words !== "accepted") continue;
+    assert.ok(verdict.output_ids.every((id) => Number.isInteger(id)) && verdict.prompt_ids.includes(null));
+    assert.deepEqual([verdict.reveals_left, verdict.hidden.output, verdict.hidden.prompt], [1, false, true]);
+    assert.deepEqual(own.verify(proof, { reveals: [readFileSync(path), readFileSync(path)] }).output_ids, verdict.output_ids);
+  }
+  assert.throws(() => own.verify(proof, { reveals: proof }), (e) => e instanceof TypeError && /options.reveals has to be an array of reveals/.test(e.message));
+  assert.throws(() => own.verify(proof, { reveals: ["a"] }), (e) => e instanceof TypeError && /options.reveals\[0\]/.test(e.message));
+  assert.match(own.verify(readFileSync(revealed.reveals[0].path)).reason, /is a reveal, not a proof/);
 });
 
 test("every case of the policies has the verdict of the table", () => {

@@ -21,6 +21,18 @@ export const number = table.reduce((sum, { proofs }) => sum + proofs.length, 0);
 assert.equal(number, golden.flat().length);
 assert.ok(number > 100);
 
+// The reveals of ids that a golden proof hides, as they are and tampered with.
+export const revealed = {
+  key: `${directory("TESSERA_GOLDEN_PROOFS")}/reveals/model.key`,
+  proof: `${directory("TESSERA_GOLDEN_PROOFS")}/reveals/hidden.proof`,
+  reveals: json(new URL("../../../fixtures/golden-proofs.json", import.meta.url)).reveals.map(([name, words], i) => ({
+    name,
+    words,
+    path: `${directory("TESSERA_GOLDEN_PROOFS")}/reveals/${i}.reveal`,
+  })),
+};
+assert.ok(revealed.reveals.length > 20);
+
 // The table of policies, with options as JavaScript spells them: `{--chat}` is an option, `{--chat!}` a flag that is given.
 export const camel = (name) => name.replaceAll(/[-_]([a-z])/g, (_, letter) => letter.toUpperCase());
 const words = (text, spelled) => text?.replaceAll(/\{--([a-z-]+)(!?)\}/g, (_, name, flag) => spelled(name, flag));

@@ -1,13 +1,15 @@
 //! Hidden ids of token rows (docs/protocol.md, section 17.6): the one-hot vectors of their two digits. Part Ids has one row per (hidden token row, digit, value
 //! of the digit). No other part has the ids: the operand of the embedding and the ids of output tokens follow from their digits.
 
+use stwo::core::fields::qm31::SecureField;
+
 use crate::air::lookups::{Linear, Lookup};
 use crate::air::Air;
 use crate::claims::{Group, LinearClaim, Said, Weight};
 use crate::mle::eq_table;
 use crate::model::log_ceil;
 use crate::scalar::Scalar;
-use crate::shape::{Part, Product, Rows};
+use crate::shape::{Part, Product, Rows, Shape};
 use crate::sizes::{Extent, Sizes};
 use crate::statement::Decided;
 use crate::wiring::{felt, padded, suffix, times, Claims, Public};
@@ -115,6 +117,24 @@ impl Sizes {
     pub fn digit_variables(&self) -> Option<usize> {
         let rows = self.hidden.rows;
         (rows > 0).then(|| log_ceil(rows, 0) as usize)
+    }
+}
+
+impl Shape {
+    /// The cells that say both digits of the id of a hidden row, given its place among the hidden rows: each is 1 if the row has this id.
+    pub(crate) fn digit_cells(&self, place: usize, id: u32) -> [Group; 2] {
+        let digits = Digits::of(self.config.vocab);
+        let [high, low] = digits.split(id as usize);
+        let cell = |digit: usize, value: usize| {
+            let one = |log: u32, at: usize| Weight::Sparse(log, vec![(at, SecureField::from(1))]);
+            let weights = vec![
+                one(self.lead(Part::IDS), place),
+                one(DIGITS, digit),
+                one(digits.log, value),
+            ];
+            Group::new(Part::IDS, weights, vec![(IS_DIGIT, SecureField::from(1))])
+        };
+        [cell(0, high), cell(1, low)]
     }
 }
 

@@ -1,6 +1,8 @@
 //! Logits and arg max of the generated positions (docs/protocol.md, section 16.8), Part Logits has one
 //! row per (output token, vocabulary entry), part Tops one per output token.
 
+use stwo::core::fields::qm31::SecureField;
+
 use crate::air::gadgets::Remainder;
 use crate::air::lookups::{Linear, Lookup};
 use crate::air::{base, Air};
@@ -148,6 +150,19 @@ impl<K: Scalar> Operator<K> for Choice {
 
     fn operands(&self, public: &Public<'_, K>, finals: &Finals<'_, K>) -> Vec<(Product, LinearClaim<K>)> {
         finals.claims(Product::HEAD, |at| [public.head_operand(at)])
+    }
+}
+
+impl Shape {
+    /// The cell that is 1 if an output token, of which ids are hidden, is this entry of the vocabulary.
+    pub(crate) fn chosen_cell(&self, output: usize, id: u32) -> Group {
+        let one = |log: u32, at: usize| Weight::Sparse(log, vec![(at, SecureField::from(1))]);
+        let weights = vec![
+            one(self.lead(Part::LOGITS), output),
+            one(self.padded.vocab, id as usize),
+        ];
+        let column = (chosen(self.limbs.head), SecureField::from(1));
+        Group::new(Part::LOGITS, weights, vec![column])
     }
 }
 

@@ -123,6 +123,7 @@ impl<'a> Asked<'a> {
         options.generate.ignore_eos = length.ignore_eos;
         (options.context, options.answer) = (args.context, answer);
         (options.hide_activations, options.for_chain) = (args.hide, args.for_chain);
+        options.reveals = args.hidden.reveals.map_or(0, usize::from);
         Ok(Self {
             source,
             prompt,

@@ -1,10 +1,14 @@
 //! `tessera prove`.
 
+use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{json, Value};
+use tessera::support::files::{self, AtomicFile};
+use tessera::support::output::Output;
 use tessera::support::progress::Progress;
 use tessera::{Error, Model, Timetable};
+use tessera_verdict::shown;
 
 use super::planned::{model_files, output_beside};
 use super::prompt::{rows, Asked};
@@ -14,6 +18,19 @@ use super::{batch, security, work};
 use crate::args::{GlobalArgs, ProveArgs};
 use crate::bars::Display;
 use crate::printer::{peak_rss_bytes, Failure, Report};
+
+/// Fails early where the secret could not be written in the end, or where the proof would replace it.
+fn check_secret(secret: &Path, out: &Output) -> Result<(), Failure> {
+    AtomicFile::create_private(secret).map(drop)?;
+    let place = |path: &Path| Some((files::parent(path).canonicalize().ok()?, path.file_name()?.to_owned()));
+    match out {
+        Output::File(target) if place(target) == place(secret) => {
+            let problem = "is where the proof goes, too: name another file for the secret";
+            Err(Failure(format!("--secret {}: {problem}", shown::path(secret))))
+        }
+        _ => Ok(()),
+    }
+}
 
 pub fn run(args: &ProveArgs, display: &Display, global: &GlobalArgs) -> Result<Report, Failure> {
     let path = match (&args.batch, &args.out_dir, &args.out) {
@@ -25,6 +42,10 @@ pub fn run(args: &ProveArgs, display: &Display, global: &GlobalArgs) -> Result<R
         return work::prove(args, dir, path, display, global.quiet);
     }
     let out = output_beside(path, model_files(&args.model))?;
+    let secret = args.hidden.secret.as_deref();
+    if let Some(secret) = secret {
+        check_secret(secret, &out)?;
+    }
     let asked = Asked::read(args)?;
     display.phase("open model", None);
     let mut request = None;
@@ -48,10 +69,19 @@ pub fn run(args: &ProveArgs, display: &Display, global: &GlobalArgs) -> Result<R
         other => other?,
     };
     let prove_seconds = clock.elapsed().as_secs_f64();
-    out.write(proof.bytes())?;
+    // First what cannot be made again.
+    if let Some(secret) = secret {
+        proof.write_secret(secret)?;
+    }
+    let written = out.write(proof.bytes());
+    if let (Err(_), Some(secret)) = (&written, secret) {
+        // Without its proof it is of no use, and still a secret.
+        files::remove(secret)?;
+    }
+    written?;
 
     let report = &proof.report;
-    let proved = Proved::new(&model, &proof, path, prove_seconds, request.expects_answer());
+    let proved = Proved::new(&model, &proof, path, prove_seconds, request.expects_answer()).with_secret(secret);
     let mut json = proved.json();
     for (key, value) in [
         ("phases", phases_json(&report.phases)),

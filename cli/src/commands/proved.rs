@@ -8,7 +8,7 @@ use tessera::quantised::forward::Saturations;
 use tessera::text::shown::{Piece, Side};
 use tessera::{Awaited, Difference, Model, NamedToken, Proof};
 use tessera_verdict::claim::Claim;
-use tessera_verdict::rows::{bytes, seconds, Rows};
+use tessera_verdict::rows::{bytes, count, seconds, Rows};
 use tessera_verdict::{add_context, add_hidden, hidden_parts, shown};
 
 use super::claim::claim_of;
@@ -30,6 +30,8 @@ pub struct Proved<'a> {
     claim: Claim,
     /// The claim with the ids that the proof hides, if it hides any.
     secret: Option<Claim>,
+    /// What reveals take was written to this file.
+    secret_path: Option<&'a Path>,
 }
 
 impl<'a> Proved<'a> {
@@ -43,7 +45,22 @@ impl<'a> Proved<'a> {
             path,
             seconds,
             expected,
+            secret_path: None,
         }
+    }
+
+    /// The same, of a proof whose secret was written to a file.
+    pub fn with_secret(self, path: Option<&'a Path>) -> Self {
+        Self {
+            secret_path: path,
+            ..self
+        }
+    }
+
+    /// For how many reveals the proof leaves room.
+    fn reveals(&self) -> u32 {
+        let hidden = self.proof.report.proof.hidden.as_ref();
+        hidden.map_or(0, |own| own.reveals)
     }
 
     /// For programs.
@@ -54,6 +71,12 @@ impl<'a> Proved<'a> {
         add_context(report.proof.context, &mut json);
         add_hidden(report.proof.hidden.is_some(), self.proof.statement(), &mut json);
         self.claim.add_to(&mut json);
+        if report.proof.hidden.is_some() {
+            json.insert("reveals_left".to_owned(), json!(self.reveals()));
+        }
+        if let Some(path) = self.secret_path {
+            json.insert("secret_file".to_owned(), json!(path.display().to_string()));
+        }
         // They are about prompt and answer, which may be hidden.
         let notes = [
             ("answer", answer_json(self.expected, self.proof.other_from)),
@@ -120,6 +143,7 @@ impl<'a> Proved<'a> {
             .digest("model", &self.model.id.0)
             .maybe("context", report.proof.context)
             .maybe("hides", self.hides())
+            .maybe("secret", self.secret_text())
             .row(
                 "proof",
                 format!("{}, {}", shown::path(self.path), bytes(report.bytes.len() as u64)),
@@ -136,6 +160,16 @@ impl<'a> Proved<'a> {
     /// The claim with all of its ids: for whoever has made the proof.
     fn own(&self) -> &Claim {
         self.secret.as_ref().unwrap_or(&self.claim)
+    }
+
+    /// Names the file with what reveals take.
+    fn secret_text(&self) -> Option<String> {
+        let path = self.secret_path?;
+        let room = count(self.reveals() as usize, "reveal");
+        Some(format!(
+            "{}, for {room}: keep it to yourself, and do not copy it",
+            shown::path(path)
+        ))
     }
 
     /// Names what the proof hides, and says of a hidden answer that the report shows it to its reader alone.

@@ -181,3 +181,169 @@ fn a_template_is_shown_around_what_is_said() {
     let (before, behind, _) = shown(&prove(&model, &proof, &none));
     assert_eq!((before, behind), (2, 0));
 }
+
+/// A hidden output is revealed in two steps: each command says what is known, and how many reveals are left.
+#[test]
+fn hidden_ids_are_revealed_later() {
+    let dir = tempdir().expect("a directory");
+    let (shared, proof) = (Shared::get(), dir.path().join("hidden.proof"));
+    let (secret, some, rest) = (
+        dir.path().join("hidden.secret"),
+        dir.path().join("some.reveal"),
+        dir.path().join("rest.reveal"),
+    );
+    let key = shared.model().join("model.key");
+    let more = ["--prompt", SECRET, "--hide-output", "--reveals", "2", "--secret"];
+    let report = prove(
+        &shared.model(),
+        &proof,
+        &[&more[..], &[secret.to_str().expect("a name")]].concat(),
+    );
+    assert_eq!(report["reveals_left"], json!(2));
+    let (prompt, output) = (ids(&report["prompt_ids"]).len(), ids(&report["secret"]["output_ids"]));
+    let reveal =
+        |rows: &str, out: &Path| args!["reveal", proof, "--key", key, "--secret", secret, "--rows", rows, "--out", out];
+    let first = done(reveal(&format!("{prompt}..{},{}", prompt + 2, prompt + 5), &some));
+    let positions = [prompt, prompt + 1, prompt + 5];
+    assert_eq!(first["revealed"], json!(positions));
+    assert_eq!(first["revealed_ids"], json!([output[0], output[1], output[5]]));
+    assert_eq!(first["reveals_left"], json!(1));
+    let verified = done(args!["verify", "--key", key, proof, "--reveal", some]);
+    let shown: Vec<Value> = (0..6)
+        .map(|at| positions.contains(&(prompt + at)).then(|| output[at]).into())
+        .collect();
+    assert_eq!(verified["output_ids"], json!(shown));
+    assert_eq!(
+        (&verified["revealed"], &verified["reveals_left"]),
+        (&json!(positions), &json!(1))
+    );
+    assert_eq!(verified["hidden"]["output"], json!(true));
+    done(reveal("output", &rest));
+    let text = report["secret"]["output_text"].as_str().expect("a text");
+    let all = done(args![
+        "verify",
+        "--key",
+        key,
+        proof,
+        "--reveal",
+        some,
+        "--reveal",
+        rest,
+        "--expect-output",
+        text
+    ]);
+    assert_eq!(all["output_ids"], json!(output));
+    assert_eq!(
+        (&all["hidden"]["output"], &all["reveals_left"]),
+        (&json!(false), &json!(0))
+    );
+    assert!(verified["security_bits"].as_f64() > all["security_bits"].as_f64());
+    // Without the reveal nothing is known, and the secret is spent.
+    assert_eq!(
+        done(args!["verify", "--key", key, proof])["output_ids"],
+        json!(vec![Value::Null; 6])
+    );
+    fails(
+        reveal("output", &dir.path().join("more.reveal")),
+        &["hidden.secret is spent", "room for 2 reveals"],
+    );
+    assert!(!dir.path().join("more.reveal").exists());
+}
+
+/// What is no reveal of the proof is refused with the name of the file, and wrong options before anything is proved.
+#[test]
+fn reveals_are_refused_by_name() {
+    let dir = tempdir().expect("a directory");
+    let (shared, proof) = (Shared::get(), dir.path().join("hidden.proof"));
+    let (secret, out) = (dir.path().join("hidden.secret"), dir.path().join("a.reveal"));
+    let key = shared.model().join("model.key");
+    let name = secret.to_str().expect("a name");
+    let more = ["--prompt", SECRET, "--hide-output", "--reveals", "2", "--secret", name];
+    prove(&shared.model(), &proof, &more);
+    done(args![
+        "reveal", proof, "--key", key, "--secret", secret, "--rows", "output", "--out", out
+    ]);
+    let other = dir.path().join("other.proof");
+    prove(&shared.model(), &other, &["--prompt", SECRET, "--hide-output"]);
+    let (status, said) = json(args!["verify", "--key", key, other, "--reveal", out]);
+    assert_eq!(status, 1);
+    let reason = said["reason"].as_str().expect("a reason");
+    assert!(reason.contains("a.reveal: it is about another proof"), "{reason}");
+    let (status, said) = json(args!["verify", "--key", key, out]);
+    assert_eq!(status, 1);
+    assert!(said["reason"]
+        .as_str()
+        .expect("a reason")
+        .contains("is a reveal, not a proof"));
+    fails(
+        args!["verify", "--key", key, proof, other, "--reveal", out],
+        &["--reveal", "one proof"],
+    );
+    let none = dir.path().join("none.proof");
+    for (more, words) in [
+        (&more[..], &["hidden.secret", "exists already"][..]),
+        (
+            &["--prompt", SECRET, "--hide", "--reveals", "1", "--secret", "new"],
+            &["hides no ids"],
+        ),
+        (&["--prompt", SECRET, "--hide-output", "--reveals", "1"], &["--secret"]),
+        (
+            &[
+                "--prompt",
+                SECRET,
+                "--hide-output",
+                "--reveals",
+                "1",
+                "--secret",
+                none.to_str().expect("a name"),
+            ],
+            &["--secret", "where the proof goes"],
+        ),
+        (
+            &[
+                "--prompt",
+                SECRET,
+                "--hide-output",
+                "--reveals",
+                "1",
+                "--secret",
+                "no folder/new",
+            ],
+            &["no folder"],
+        ),
+        (
+            &["--prompt", SECRET, "--hide-output", "--secret", "new"],
+            &["--reveals"],
+        ),
+        (
+            &[
+                "--prompt",
+                SECRET,
+                "--hide-output",
+                "--reveals",
+                "99",
+                "--secret",
+                "new",
+            ],
+            &["99 reveals", "at most 20"],
+        ),
+    ] {
+        let mut args = args!["prove", "--model", shared.model(), "--tokens", "6", "--out", none];
+        args.extend(more.iter().map(Into::into));
+        fails(args, words);
+        assert!(!none.exists(), "{more:?}");
+    }
+    for (rows, words) in [
+        ("9..7", &["9..7", "no position"][..]),
+        ("x", &["positions, such as 5"]),
+        ("0", &["position 0 is not hidden"]),
+        ("500", &["position 500 is behind the text"]),
+        ("prompt", &["no id is hidden in the prompt"]),
+    ] {
+        fails(
+            args!["reveal", proof, "--key", key, "--secret", secret, "--rows", rows, "--out", none],
+            words,
+        );
+        assert!(!none.exists(), "{rows}");
+    }
+}

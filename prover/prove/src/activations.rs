@@ -24,6 +24,15 @@ pub struct Activations<'a> {
     secrets: Option<&'a Secrets>,
 }
 
+/// The columns of all parts that are committed to, in order.
+pub fn committed_columns(shape: &Shape) -> Vec<ColumnId> {
+    let of_part = |part| {
+        let own = shape.committed(part).into_iter();
+        own.map(move |index| ColumnId { part, index })
+    };
+    shape.parts().iter().copied().flat_map(of_part).collect()
+}
+
 impl<'a> Activations<'a> {
     /// Commits to the columns of all parts in a code, [`CommitmentParams::of_activations`], or in the code of these secrets.
     pub fn commit(
@@ -33,11 +42,7 @@ impl<'a> Activations<'a> {
         params: CommitmentParams,
         secrets: Option<&'a Secrets>,
     ) -> Result<Self, DeviceError> {
-        let of_part = |part| {
-            let own = shape.committed(part).into_iter();
-            own.map(move |index| ColumnId { part, index })
-        };
-        let list: Vec<ColumnId> = shape.parts().iter().copied().flat_map(of_part).collect();
+        let list = committed_columns(shape);
         let units = columns.commit(suite, list.clone(), params, secrets)?;
         Ok(Self {
             columns,

@@ -83,6 +83,11 @@ pub trait Columns: Send + Sync {
     /// Reads the cells of a column.
     fn read(&self, column: ColumnId) -> Result<Vec<BaseField>, DeviceError>;
 
+    /// Gives away the cells of some columns.
+    fn take(self: Box<Self>, columns: &[ColumnId]) -> Result<Vec<Column>, DeviceError> {
+        columns.iter().map(|own| Ok(Column::from(self.read(*own)?))).collect()
+    }
+
     /// Counts how often the lookups of these trees use each row of the table of each relation.
     fn count(&self, relations: &[Relation], trees: &[LookupTree]) -> Result<Vec<Vec<BaseField>>, DeviceError>;
 

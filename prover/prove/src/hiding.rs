@@ -1,7 +1,8 @@
 //! The randomness of a proof that hides activations (docs/protocol.md, section 17): blind units, the mask, and the tape whose entries are the pads.
 //!
-//! It is drawn anew for every proof, lives in memory only, and is overwritten when the proof is made. No option, file or variable of the environment chooses it; functions for tests do ([`Secrets::of`], [`Rehearsal`]).
+//! It is drawn anew for every proof and every reveal, and overwritten when this is made; it lives in memory only, unless a proof leaves room for reveals ([`Kept`]). No option, file or variable of the environment chooses it; functions for tests do ([`Secrets::of`], [`Rehearsal`]).
 
+mod kept;
 mod rehearsal;
 
 use blake2::{Blake2s256, Digest as _};
@@ -13,6 +14,7 @@ use tessera_circuits::model::MIN_ROWS_LOG;
 use tessera_circuits::statement::Statement;
 use tessera_verifier::hiding::{HiddenCode, TapeProducts};
 use tessera_verifier::listen::{evaluate, Form};
+use tessera_verifier::reveal::Revealing;
 use tessera_verifier::transcript::Transcript;
 use tessera_verifier::verify::ChunkStatement;
 use thiserror::Error;
@@ -22,6 +24,7 @@ use crate::bind::bind_trailing;
 use crate::column::{Cells, Column};
 use crate::speak::Speaker;
 
+pub use self::kept::{Kept, KeptOnce};
 pub use self::rehearsal::{Record, Rehearsal, Script};
 
 type K = SecureField;
@@ -43,13 +46,10 @@ pub struct TapeKey(Zeroizing<[u8; 32]>);
 
 impl TapeKey {
     /// A fresh key: of the operating system's randomness, and of what is proved, so that a machine that was copied with its randomness still has another key for
-    /// another statement. Activations follow from the model and from `witness`, the statement with the ids that the claim hides.
-    pub fn fresh(claim: &ChunkStatement<'_>, witness: &Statement) -> Result<Self, NoRandomness> {
-        let mut random = Zeroizing::new([0; 32]);
-        getrandom::fill(&mut *random).map_err(NoRandomness)?;
-        let mut hasher = Blake2s256::new();
-        hasher.update(b"tessera tape");
-        hasher.update(*random);
+    /// another statement, or for another number of reveals. Activations follow from the model and from `witness`, the statement with the ids that the claim
+    /// hides; and all that the transcript says beside them of the code is in `code`.
+    pub fn fresh(claim: &ChunkStatement<'_>, witness: &Statement, code: &HiddenCode) -> Result<Self, NoRandomness> {
+        let mut hasher = of_system()?;
         hasher.update(claim.model.0);
         let (hidden, all) = (claim.statement, witness);
         for ids in [&hidden.prompt, &hidden.output, &all.prompt, &all.output] {
@@ -57,6 +57,20 @@ impl TapeKey {
             ids.iter().for_each(|id| hasher.update(id.to_le_bytes()));
         }
         hasher.update(claim.context.as_ref().map_or(&[0; 32], |context| context.bytes()));
+        code.words().iter().for_each(|word| hasher.update(word.to_le_bytes()));
+        hasher.update(env!("CARGO_PKG_VERSION"));
+        Ok(Self(Zeroizing::new(hasher.finalize().into())))
+    }
+
+    /// A fresh key for a reveal: of the operating system's randomness, and of what is revealed.
+    pub fn of_reveal(revealing: &Revealing<'_>) -> Result<Self, NoRandomness> {
+        let mut hasher = of_system()?;
+        hasher.update(b"reveal");
+        hasher.update(revealing.digest());
+        for (position, id) in revealing.ids() {
+            hasher.update((*position as u64).to_le_bytes());
+            hasher.update(id.to_le_bytes());
+        }
         hasher.update(env!("CARGO_PKG_VERSION"));
         Ok(Self(Zeroizing::new(hasher.finalize().into())))
     }
@@ -80,6 +94,16 @@ impl TapeKey {
         };
         (0..count).map(|_| element()).collect()
     }
+}
+
+/// A hash that has absorbed fresh randomness of the operating system.
+fn of_system() -> Result<Blake2s256, NoRandomness> {
+    let mut random = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *random).map_err(NoRandomness)?;
+    let mut hasher = Blake2s256::new();
+    hasher.update(b"tessera tape");
+    hasher.update(*random);
+    Ok(hasher)
 }
 
 /// The secrets of a proof that hides activations.

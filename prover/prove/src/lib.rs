@@ -1,4 +1,4 @@
-//! Proves that a model generates a text, from a record of its forward pass (docs/protocol.md): the same phases, in the same order, as the
+//! Proves that a model generates a text, from a record of its forward pass (docs/protocol.md): the phases of `chunk.rs`, in the same order as the
 //! verifier's `verifier/src/verify/chunk.rs`. A verifier trusts nothing here, because a wrong prover only makes proofs that verifiers reject.
 #![feature(portable_simd)]
 
@@ -6,6 +6,7 @@ pub mod activations;
 pub mod bind;
 pub mod boundary;
 pub mod check;
+mod chunk;
 pub mod claims;
 pub mod column;
 pub mod device;
@@ -17,10 +18,12 @@ pub mod gkr;
 pub mod grind;
 pub mod hiding;
 pub mod matmul;
+mod model;
 pub mod opening;
 pub mod ops;
 mod options;
 mod report;
+pub mod reveal;
 mod run;
 pub mod scalar;
 #[cfg(test)]
@@ -34,73 +37,34 @@ pub mod trace;
 mod trees;
 pub mod vectors;
 
-use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::air::Relations;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
-use tessera_circuits::claims::{batch, Heard, LinearClaim};
-use tessera_circuits::shape::{LeafLimits, Product, Shape};
+use tessera_circuits::shape::{LeafLimits, Shape};
 use tessera_circuits::statement::Statement;
-use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
-use tessera_circuits::wiring::{Points, Public};
+use tessera_model::forward::{ForwardState, Input};
+use tessera_model::generate::{generate, generate_recorded, GenerateOptions};
+use tessera_support::progress::{Progress, Silent};
 use tessera_verifier::context::Context;
-use tessera_verifier::hiding::{HiddenCode, HiddenProof};
-use tessera_verifier::key::{ModelId, ModelKey};
-use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, POINTS, POINTS_WORK};
-use tessera_verifier::ledger::{hidden_security_bits, security_bits};
-use tessera_verifier::message::Unread;
-use tessera_verifier::opening::{sum_of_claims, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
+use tessera_verifier::hiding::HiddenProof;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::ledger::{hidden_security_bits, revealed_security_bits, security_bits};
 use tessera_verifier::policy::MIN_BITS;
-use tessera_verifier::proof::{ChunkProof, Proof, TableProof};
-use tessera_verifier::tables::{draw_relations, draw_weight};
-use tessera_verifier::verify::{
-    absorb_statistics, hear, hidden_code, open_transcript, verify_chunk_with, verify_hidden, weight_families,
-    ChunkStatement, VerifyError,
-};
+use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::reveal::proof_digest;
+use tessera_verifier::verify::{hidden_code, ChunkStatement, VerifyError};
 
 pub use self::error::ProveError;
+pub use self::model::ProverModel;
 pub use self::options::{Admits, ProofOptions};
 pub use self::report::{ProveReport, ProvedChunk};
 
 pub use self::boundary::public_boundary;
 
-use self::activations::{Activations, UnitClaim};
-use self::boundary::{Boundaries, BoundaryValues};
+use self::boundary::Boundaries;
+use self::chunk::{checked, unchecked, Made};
 use self::column::Column;
-use self::device::{Bands, Device, DeviceError};
-use self::digits::HiddenDigits;
-use self::hiding::{NoRandomness, Secrets, TapeKey, Veiled};
-use self::matmul::PrecomputedMatmuls;
-use self::opening::{Codeword, Equations, OpeningProverError, ProverClaim, Veil};
+use self::hiding::{Kept, KeptOnce, NoRandomness, Secrets, TapeKey};
 use self::run::Run;
-use self::speak::Speaker;
 use self::stopwatch::Stopwatch;
-use self::tables::{add_counts, Tables, Twiddles};
-use tessera_model::forward::{ForwardState, Input, Placed, Saturations};
-use tessera_model::generate::{generate, generate_recorded, GenerateOptions};
-use tessera_model::passes::Traffic;
-use tessera_model::QuantisedModel;
-use tessera_support::progress::{Progress, Silent};
-
-/// A model as the prover needs it.
-#[derive(Clone, Copy)]
-pub struct ProverModel<'a> {
-    pub key: &'a ModelKey,
-    pub id: ModelId,
-    pub quantised: &'a QuantisedModel,
-    pub codeword: &'a Codeword,
-    /// The device that proofs are made on; all devices make the same proofs.
-    pub device: &'a dyn Device,
-}
-
-impl<'a> ProverModel<'a> {
-    /// The model as the forward pass takes it.
-    fn placed(&self) -> Placed<'a> {
-        Placed {
-            model: self.quantised,
-            linear: self.device.linear(),
-        }
-    }
-}
 
 /// Continues `prompt` as the options say, or makes a vector of it, and proves in one piece that the model does.
 pub fn prove(
@@ -228,7 +192,7 @@ pub fn prove_chunk_with(
     progress: &dyn Progress,
 ) -> Result<ProvedChunk, ProveError> {
     let mut watch = Stopwatch::new(progress);
-    let (proof, _, saturated) = checked(
+    let Made { proof, saturated, .. } = checked(
         model,
         claim,
         boundaries,
@@ -254,12 +218,25 @@ pub fn prove_with_secrets(
     secrets: Secrets,
     change: &dyn Fn(&Shape, &mut [Vec<Column>]),
 ) -> Result<(ChunkProof, HiddenProof), ProveError> {
+    let (proof, hidden, _) = prove_keeping(model, claim, witness, secrets, change)?;
+    Ok((proof, hidden))
+}
+
+/// Proves as [`prove_with_secrets`] does, and returns what reveals take, too, if the proof leaves room for any: for tests.
+#[doc(hidden)]
+pub fn prove_keeping(
+    model: &ProverModel<'_>,
+    claim: &ChunkStatement<'_>,
+    witness: &Statement,
+    secrets: Secrets,
+    change: &dyn Fn(&Shape, &mut [Vec<Column>]),
+) -> Result<(ChunkProof, HiddenProof, Option<Kept>), ProveError> {
     let mut watch = Stopwatch::new(&Silent);
     let mut run = Run::of(model.placed(), claim, witness, true, None, None, &mut watch)?;
     change(&run.shape, &mut run.columns);
     let asked = (LeafLimits::OF_STATEMENTS, Some(&secrets));
-    let (proof, hidden, _) = unchecked(model, claim, Boundaries::default(), run, asked, &mut watch)?;
-    Ok((proof, hidden.unwrap_or_default()))
+    let made = unchecked(model, claim, Boundaries::default(), run, asked, &mut watch)?;
+    Ok((made.proof, made.hidden.unwrap_or_default(), made.kept))
 }
 
 fn generated(
@@ -292,6 +269,7 @@ fn whole(
         context,
         hide_activations,
         hidden_ids,
+        reveals,
         without_clips,
         admits,
     } = asked;
@@ -308,291 +286,42 @@ fn whole(
     let (security_bits, code) = match hide_activations || !hidden_ids.is_none() {
         false => (check_security(key, &[chunk], &statement)?, None),
         true => {
-            let code = hidden_code(&claim, limits).map_err(ProveError::Hiding)?;
-            let bits = hidden_security_bits(model.key, statement.lengths());
+            let code = hidden_code(&claim, limits, reveals).map_err(ProveError::Hiding)?;
+            let bits = hidden_security_bits(model.key, statement.lengths(), reveals);
             let bits = bits.ok_or(ProveError::Hiding(VerifyError::HiddenCode))?;
-            (enough(statement.rows(), bits)?, Some(code))
+            // With all reveals, or none of the last ones would be accepted.
+            let revealed = revealed_security_bits(model.key, statement.lengths(), reveals);
+            enough(statement.rows(), revealed.unwrap_or(bits))?;
+            (bits, Some(code))
         }
     };
-    let draw = |code| Ok::<_, NoRandomness>(Secrets::draw(code, &TapeKey::fresh(&claim, &witness)?));
+    let draw = |code| {
+        let key = TapeKey::fresh(&claim, &witness, &code)?;
+        Ok::<_, NoRandomness>(Secrets::draw(code, &key))
+    };
     let secrets = code.map(draw).transpose()?;
     let asked = (&witness, recorded, without_clips, secrets.as_ref());
-    let (chunk, hidden, saturated) = checked(model, &claim, Boundaries::default(), limits, asked, &mut watch)?;
+    let made = checked(model, &claim, Boundaries::default(), limits, asked, &mut watch)?;
     drop(secrets);
     let proof = Proof {
         model: model.id,
         statement,
         boundaries: Vec::new(),
-        chunks: vec![chunk],
+        chunks: vec![made.proof],
         context,
-        hidden,
+        hidden: made.hidden,
     };
     let bytes = proof.to_bytes()?;
     watch.done();
     Ok(ProveReport {
         statement: witness,
         proof,
+        digest: proof_digest(key.header.hash_suite, &bytes),
         bytes,
         phases: watch.phases,
         weights: watch.weights,
-        saturated,
+        kept: made.kept.map(KeptOnce::new),
+        saturated: made.saturated,
         security_bits,
     })
-}
-
-/// The proof of a chunk, what it has for hiding, and the saturated values.
-type Made = (ChunkProof, Option<HiddenProof>, Saturations);
-
-/// The statement with all of its ids, what was recorded while it was generated, whether clipped values are refused, and the secrets that hide.
-type Asked<'a, 'b> = (&'a Statement, Option<ForwardState<'b>>, bool, Option<&'a Secrets>);
-
-/// Proves a chunk, whose activations secrets hide, and checks the proof.
-fn checked(
-    model: &ProverModel<'_>,
-    claim: &ChunkStatement<'_>,
-    boundaries: Boundaries<'_>,
-    limits: LeafLimits,
-    (witness, recorded, without_clips, secrets): Asked<'_, '_>,
-    watch: &mut Stopwatch<'_>,
-) -> Result<Made, ProveError> {
-    let mut run = Run::of(
-        model.placed(),
-        claim,
-        witness,
-        secrets.is_some(),
-        boundaries.input,
-        recorded,
-        watch,
-    )?;
-    run.shape = run.shape.with_leaf_limits(limits);
-    let got = run.statistics.clips.len();
-    if got > 0 && secrets.is_some() {
-        return Err(ProveError::HiddenClips { got });
-    }
-    if got > 0 && without_clips {
-        return Err(ProveError::Clips { got });
-    }
-    let (proof, hidden, saturated) = unchecked(model, claim, boundaries, run, (limits, secrets), watch)?;
-    let check = || match &hidden {
-        Some(hidden) => verify_hidden(claim, limits, &proof, hidden),
-        None => verify_chunk_with(claim, limits, &proof),
-    };
-    watch.phase("check", check).map_err(ProveError::Check)?;
-    Ok((proof, hidden, saturated))
-}
-
-/// The phases of the protocol.
-fn unchecked(
-    model: &ProverModel<'_>,
-    claim: &ChunkStatement<'_>,
-    mut boundaries: Boundaries<'_>,
-    run: Run,
-    (limits, secrets): (LeafLimits, Option<&Secrets>),
-    watch: &mut Stopwatch<'_>,
-) -> Result<Made, ProveError> {
-    let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
-    let device = model.device;
-    // Commitments before any challenge.
-    let code = secrets.map(Secrets::code);
-    let params = code.map_or_else(
-        || CommitmentParams::of_activations(shape, &key.weights),
-        |code| code.params,
-    );
-    let suite = key.header.hash_suite;
-    let mut transcript = open_transcript(claim, &params, code);
-    let (relations, trees, forest) = (shape.config.relations(), lookup_trees(shape), Forest::of(shape));
-    let hidden_digits = HiddenDigits::of(shape, &run.columns);
-    let mut columns = device.columns(run.columns)?;
-    let change_counts = secrets.and_then(Secrets::rehearsal).and_then(|own| own.change_counts);
-    add_counts(&mut *columns, shape, (&trees, &forest), change_counts, watch)?;
-    let columns = &*columns;
-    let mut activations = watch.phase("commit activations", || {
-        Activations::commit(suite, shape, columns, params, secrets)
-    })?;
-    transcript.send(ACTIVATIONS, &activations.root());
-    absorb_statistics(&run.statistics, &mut transcript);
-    let (twiddles, weight) = (Twiddles::new(), draw_weight(&forest, &mut transcript));
-    let tables = watch.phase("count lookups", || {
-        let (of, lookups) = ((shape, &run.params), (&trees[..], &forest));
-        Tables::absorb(of, columns, lookups, weight, &twiddles, &mut transcript)
-    })?;
-
-    // Lookups.
-    let lookup_work = grind::send(LOOKUP_WORK, &mut transcript);
-    let relations = draw_relations(&mut transcript, &relations);
-    let mut speaker: Box<dyn Speaker + '_> = match secrets {
-        Some(secrets) => Box::new(Veiled::new(transcript, secrets)),
-        None => Box::new(transcript),
-    };
-    let speaker = &mut *speaker;
-    let lookups = watch.phase("lookups", || {
-        let entries = tables.entries();
-        gkr::prove((&trees, entries.as_ref()), columns, &relations, speaker)
-    })?;
-
-    // Matmuls.
-    let points_work = grind::send(POINTS_WORK, speaker.transcript());
-    let points = Points::new(shape, speaker.transcript().challenges(POINTS, Points::count(shape)));
-    let public = Public {
-        shape,
-        params: &run.params,
-        statement,
-        ends: claim.ends,
-        statistics: &run.statistics,
-        points: &points,
-    };
-    let (weights, opened) = (&model.quantised.weights, key.opened(chunk));
-    let (said, boundary_values) = boundaries.said(key, &public);
-    let (matmuls, bands) = watch.phase("matmuls", || {
-        matmul::prove(
-            &public,
-            device,
-            (columns, &hidden_digits),
-            weights,
-            &opened,
-            said,
-            speaker,
-        )
-    })?;
-    watch.read("matmuls", matmuls.traffic);
-    let digits = digits::prove(&public, device, &hidden_digits, &matmuls.point, speaker)?;
-    let families = weight_families(shape, speaker.transcript());
-
-    // Linear claims.
-    let (batch, linear) = watch.phase("claims", || {
-        let mut claims = linear_claims(&public, &trees, &relations, &lookups, (&matmuls.point, &digits.point));
-        let (own, entries) = lookups.claims.split_at(trees.len());
-        claims.extend(tables.side(entries.first()));
-        let batch = batch(claims, speaker.transcript().challenge(CLAIMS));
-        let heard = Heard {
-            accumulators: matmuls.claim,
-            operands: matmuls.operands.clone(),
-            digits: digits.factors,
-            denominators: own.iter().map(|leaf| leaf.denominator).collect(),
-            counts: entries.first().map(|leaf| leaf.numerator),
-            boundaries: said.map_or([None; 2], |said| said.map(Some)),
-        };
-        // Products and trees are those of the chunk, so none is without a value.
-        let value = batch.total(&heard).unwrap_or_default();
-        let linear = claims::prove(&batch, value, shape, device, columns, speaker)?;
-        Ok::<_, DeviceError>((batch, linear))
-    })?;
-
-    let mut proof = ChunkProof {
-        layers: chunk.layers().len() as u32,
-        statistics: run.statistics.clone(),
-        activations: activations.root(),
-        lookup_work,
-        lookups: lookups.proofs.clone(),
-        points_work,
-        matmuls: matmuls.proof.clone(),
-        linear: linear.proof.clone(),
-        linear_work: linear.nonce.unwrap_or_default(),
-        // Both follow.
-        opening: OpeningProof::default(),
-        tables: TableProof::Gkr,
-    };
-
-    // Weights and activations.
-    let mut equations = |opening: &OpeningProof, said: &HiddenProof| {
-        let hidden = secrets.map(Secrets::code).zip(Some(said));
-        hidden.map_or_else(
-            || Ok(Equations::default()),
-            |hidden| heard(claim, limits, &proof, opening, hidden),
-        )
-    };
-    let mut veil = secrets.map(|secrets| Veil {
-        secrets,
-        equations: &mut equations,
-        said: HiddenProof {
-            digits: digits.proof,
-            ..HiddenProof::default()
-        },
-    });
-    let (opening, traffic) = watch.phase("open", || {
-        let units = UnitClaim::of(shape, &batch, &linear.point, &activations)?;
-        open(
-            model,
-            &public,
-            opened,
-            &families,
-            (&matmuls, bands),
-            (&units, &mut activations, &boundary_values, &mut boundaries),
-            (veil.as_mut(), speaker),
-        )
-    })?;
-    watch.read("open", traffic);
-    let hidden = veil.map(|veil| veil.said);
-    proof.opening = opening;
-
-    // Aggregator.
-    proof.tables = tables.close(&relations, watch, speaker.transcript())?;
-    Ok((proof, hidden, run.saturated))
-}
-
-/// The equations of a proof that hides activations, as the verifier has them when it has heard everything up to the folding of the opening.
-fn heard(
-    claim: &ChunkStatement<'_>,
-    limits: LeafLimits,
-    proof: &ChunkProof,
-    opening: &OpeningProof,
-    (code, said): (&HiddenCode, &HiddenProof),
-) -> Result<Equations, OpeningProverError> {
-    let refused = |error| OpeningProverError::Equations(Box::new(error));
-    let conversation = hear(claim, limits, proof, code, said).map_err(refused)?;
-    let mut listener = conversation.transcript.clone();
-    let claims = conversation.claims(claim.key, claim.chunk);
-    let value = sum_of_claims(&claims, Unread::of(opening), &mut listener).map_err(|e| refused(e.into()))?;
-    listener
-        .equations(value)
-        .map_err(|e| refused(OpeningError::from(e).into()))
-}
-
-/// Everything that is claimed of sums of columns.
-fn linear_claims(
-    public: &Public<'_>,
-    trees: &[LookupTree],
-    relations: &Relations,
-    lookups: &gkr::Proved,
-    (products, hidden_rows): (&[SecureField], &[SecureField]),
-) -> Vec<LinearClaim> {
-    let mut claims = public.trace_claims();
-    claims.extend(public.operand_claims(products));
-    claims.extend(public.digit_claims(products, hidden_rows));
-    let powers = public.powers();
-    for (number, (tree, leaf)) in trees.iter().zip(&lookups.claims).enumerate() {
-        claims.extend(tree.claim(&powers, relations, number, leaf));
-    }
-    claims
-}
-
-/// Activations and boundaries, each with what is claimed of them.
-type Held<'s, 'a, 'b> = (
-    &'s UnitClaim<'s>,
-    &'s mut Activations<'a>,
-    &'s [BoundaryValues],
-    &'s mut Boundaries<'b>,
-);
-
-/// Opens the weights that the matmuls have read, in memory that these leave, the activations where the linear claims end, and committed
-/// boundaries at the random point.
-fn open(
-    model: &ProverModel<'_>,
-    public: &Public<'_>,
-    columns: OpenedColumns,
-    families: &[(Product, SecureField)],
-    (matmuls, bands): (&PrecomputedMatmuls, Box<dyn Bands + '_>),
-    (units, activations, values, boundaries): Held<'_, '_, '_>,
-    (veil, speaker): (Option<&mut Veil<'_>>, &mut dyn Speaker),
-) -> Result<(OpeningProof, Traffic), OpeningProverError> {
-    let log_band = columns.log_band();
-    let gamma = public.band_coefficients(&matmuls.point, families, columns.bands(), log_band);
-    let point = public.local_point(&matmuls.point, log_band);
-    let mut committed = bands.into_committed(&model.quantised.weights, model.codeword)?;
-    let weights = ProverClaim::new(&mut *committed, columns, &point, &gamma, &matmuls.band_values);
-    let mut claims = vec![weights, units.claim(activations)];
-    claims.extend(boundaries.claims(values));
-    let proof = opening::open(&mut claims, veil, speaker)?;
-    drop(claims);
-    Ok((proof, committed.traffic()))
 }

@@ -4,6 +4,9 @@ use tessera_circuits::statement::Statement;
 use tessera_model::forward::Saturations;
 use tessera_model::passes::Traffic;
 use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::suite::Digest;
+
+use crate::hiding::KeptOnce;
 
 /// A finished proof and how it was made.
 #[derive(Clone, Debug)]
@@ -12,6 +15,10 @@ pub struct ProveReport {
     /// The statement with all of its ids: a secret if the proof hides any.
     pub statement: Statement,
     pub bytes: Vec<u8>,
+    /// The digest of the bytes, to which reveals are bound.
+    pub digest: Digest,
+    /// What reveals take, if the proof leaves room for any: a secret, which is taken once.
+    pub kept: Option<KeptOnce>,
     /// Seconds of each phase, in order.
     pub phases: Vec<(String, f64)>,
     /// Bytes of the weights that the phases have read.

@@ -179,6 +179,8 @@ pub struct AtomicFile {
     syncing: Option<JoinHandle<io::Result<()>>>,
     /// Whether what is on disk stays in memory.
     keep: bool,
+    /// Whether a file that has the name already is an error.
+    new: bool,
 }
 
 /// A file is synced after so many bytes, so that not all of a large one is left to the end.
@@ -187,9 +189,20 @@ const SYNC: usize = 128 << 20;
 impl AtomicFile {
     /// Starts to write `path`.
     pub fn create(path: &Path) -> Result<Self, FileError> {
+        Self::with_mode(path, 0o666)
+    }
+
+    /// Starts to write a secret: nobody else than its owner can read the file, and it replaces none.
+    pub fn create_private(path: &Path) -> Result<Self, FileError> {
+        check_new(path)?;
+        let file = Self::with_mode(path, 0o600)?;
+        Ok(Self { new: true, ..file })
+    }
+
+    fn with_mode(path: &Path, mode: u32) -> Result<Self, FileError> {
         let mut builder = Builder::new();
         builder.prefix(UNFINISHED.0).suffix(UNFINISHED.1);
-        public(&mut builder, 0o666);
+        public(&mut builder, mode);
         let dir = parent(path);
         let file = builder.tempfile_in(dir).map_err(|source| match dir.is_dir() {
             true => create_error(path)(source),
@@ -202,6 +215,7 @@ impl AtomicFile {
             unsynced: 0,
             syncing: None,
             keep: true,
+            new: false,
         })
     }
 
@@ -245,15 +259,24 @@ impl AtomicFile {
             .unwrap_or_else(|_| Err(io::Error::other("a sync did not end")))
     }
 
-    /// Syncs the file and gives it its name; a file that had the name is replaced.
+    /// Syncs the file and gives it its name; a file that had the name is replaced, unless this one is a secret.
     pub fn commit(mut self) -> Result<(), FileError> {
         self.synced().map_err(write_error(&self.path))?;
-        let Self { path, file, keep, .. } = self;
+        let Self {
+            path, file, keep, new, ..
+        } = self;
         file.as_file().sync_all().map_err(write_error(&path))?;
         if !keep {
             forget(file.as_file());
         }
-        file.persist(&path).map_err(|e| write_error(&path)(e.error))?;
+        let persisted = match new {
+            true => file.persist_noclobber(&path),
+            false => file.persist(&path),
+        };
+        persisted.map_err(|e| match e.error.kind() {
+            io::ErrorKind::AlreadyExists => FileError::Exists { path: path.clone() },
+            _ => write_error(&path)(e.error),
+        })?;
         sync_dir(parent(&path));
         Ok(())
     }
@@ -321,6 +344,16 @@ impl AtomicDir {
         // The directory has another name now: there is nothing left to remove.
         let _ = self.dir.keep();
         Ok(())
+    }
+}
+
+/// Errors if there is anything of this name.
+pub fn check_new(path: &Path) -> Result<(), FileError> {
+    match is_there(path) {
+        true => Err(FileError::Exists {
+            path: path.to_path_buf(),
+        }),
+        false => Ok(()),
     }
 }
 
@@ -403,6 +436,32 @@ impl Lock {
 mod tests {
     use super::*;
     use tessera_samples::names;
+
+    /// A secret is its owner's alone, and replaces no file, not even one that comes while it is written.
+    #[test]
+    fn secrets_are_private_and_new() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a");
+        let mut file = AtomicFile::create_private(&path).unwrap();
+        file.append(b"one").unwrap();
+        write(&path, b"two").unwrap();
+        assert!(matches!(file.commit(), Err(FileError::Exists { .. })));
+        assert_eq!(read(&path).unwrap(), b"two");
+        assert!(matches!(
+            AtomicFile::create_private(&path),
+            Err(FileError::Exists { .. })
+        ));
+        let path = dir.path().join("b");
+        let mut file = AtomicFile::create_private(&path).unwrap();
+        file.append(b"one").unwrap();
+        file.commit().unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        }
+        assert_eq!(names(dir.path()), ["a", "b"]);
+    }
 
     #[test]
     fn writes_are_complete_or_absent() {

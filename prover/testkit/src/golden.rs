@@ -1,17 +1,22 @@
 //! The statements whose proofs do not change from one build to another, and from one device to another.
 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
-use tessera_circuits::statement::{HiddenIds, HiddenPrompt};
+use tessera_circuits::statement::{HiddenIds, HiddenPrompt, Statement};
 use tessera_circuits::table_tree::TableArgument;
-use tessera_prover::hiding::TapeKey;
+use tessera_prover::hiding::{Kept, Secrets, TapeKey};
+use tessera_prover::reveal::reveal_with_secrets;
 use tessera_verifier::context::Context;
 use tessera_verifier::proof::Proof;
+use tessera_verifier::reveal::{Reveal, Revealing};
 use tessera_verifier::suite::Suite;
 
 use crate::{banded_config, odd_config, random_ids, random_model, reranker_config, TestModel};
 
 /// The file with the digests of keys and proofs.
 pub const GOLDEN_PROOFS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/golden-proofs.json");
+
+/// For how many reveals the golden proof leaves room that hides ids.
+const GOLDEN_REVEALS: usize = 2;
 
 /// A statement whose key and proof have digests in [`GOLDEN_PROOFS`].
 pub struct GoldenStatement {
@@ -41,14 +46,35 @@ impl GoldenStatement {
                 self.model
                     .prove_hidden((&TapeKey::of_test(7), &none), Some(context), &prompt, 3)
             }
-            Parts::HiddenTexts => {
-                let ids = HiddenIds {
-                    prompt: Some(HiddenPrompt { prefix: 1, suffix: 0 }),
-                    output: true,
-                };
-                self.model.prove_hidden((&TapeKey::of_test(8), &ids), None, &prompt, 3)
-            }
+            Parts::HiddenTexts => self.prove_revealing().0,
         }
+    }
+
+    /// Proves the statement with all ids but the first one hidden, with room for reveals.
+    fn prove_revealing(&self) -> (Proof, Option<Kept>, Statement) {
+        let prompt = random_ids(&self.model.key.config, 4, 3);
+        let ids = HiddenIds {
+            prompt: Some(HiddenPrompt { prefix: 1, suffix: 0 }),
+            output: true,
+        };
+        let hidden = (&TapeKey::of_test(8), &ids);
+        self.model.prove_revealing(hidden, None, &prompt, 3, GOLDEN_REVEALS)
+    }
+
+    /// A reveal of an id of the prompt and of all ids of the output, if the statement hides ids.
+    pub fn reveal(&self) -> Option<(Proof, Reveal)> {
+        let Parts::HiddenTexts = self.parts else { return None };
+        let (key, (proof, kept, witness)) = (&self.model.key, self.prove_revealing());
+        let (kept, bytes) = (kept?, proof.to_bytes().ok()?);
+        let output = witness.prompt.len()..witness.tokens().count();
+        let ids: Vec<(usize, u32)> = witness.tokens().enumerate().collect();
+        let positions = std::iter::once(2).chain(output);
+        let ids = positions.map(|at| ids[at]).collect();
+        let revealing = Revealing::of(key, &proof, &bytes, ids).expect("ids that are hidden");
+        let secrets = Secrets::draw(revealing.mask.clone(), &TapeKey::of_test(9));
+        let reveal = reveal_with_secrets(key, &revealing, &kept, &secrets).expect("an honest reveal");
+        drop(revealing);
+        Some((proof, reveal))
     }
 }
 

@@ -115,7 +115,7 @@ fn nonces_of_chunks<'a>(chunks: &'a mut [ChunkProof], label: &str) -> Vec<&'a mu
 
 fn nonces_of_hidden<'a>(proof: &'a mut Proof, label: &str) -> Vec<&'a mut u64> {
     match label {
-        own if own == TAPE_WORK.label => proof.hidden.iter_mut().map(|own| &mut own.tape_work).collect(),
+        own if own == TAPE_WORK.label => proof.hidden.iter_mut().map(|own| &mut own.tape.work).collect(),
         _ => nonces_of_chunks(&mut proof.chunks, label),
     }
 }

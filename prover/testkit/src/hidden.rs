@@ -6,6 +6,7 @@ use tessera_circuits::statement::HIDDEN;
 use tessera_verifier::hiding::HiddenProof;
 use tessera_verifier::opening::parts::{parts_of_mut, ProofParts};
 use tessera_verifier::proof::{ChunkProof, Proof};
+use tessera_verifier::reveal::Reveal;
 
 /// A proof with each of some changes, which no verifier may accept if it accepts the proof, which must hide its activations. A change is named by the
 /// operation and by the place that is changed.
@@ -26,7 +27,7 @@ pub fn hidden_changes(honest: &Proof) -> Vec<(&'static str, Proof)> {
 /// A name, and what is done to a proof.
 type Change = (&'static str, fn(&mut Proof));
 
-const CHANGES: [Change; 20] = [
+const CHANGES: [Change; 21] = [
     ("Change of lookups[0].roots[0], the sum", |proof| {
         chunk(proof).lookups[0].roots[0][0] += one();
     }),
@@ -64,20 +65,25 @@ const CHANGES: [Change; 20] = [
     ("Change of opening.codes[1].rows, a value of the mask", |proof| {
         *opening(proof).codes[1].rows.values.last_mut().expect("rows") += BaseField::from(1);
     }),
-    ("Change of hidden.answers[0]", |proof| hidden(proof).answers[0] += one()),
-    ("Truncate of hidden.answers", |proof| {
-        hidden(proof).answers.pop();
+    ("Change of hidden.tape.answers[0]", |proof| {
+        hidden(proof).tape.answers[0] += one()
     }),
-    ("Extend of hidden.answers", |proof| hidden(proof).answers.push(one())),
-    ("Change of hidden.tape_values[0]", |proof| {
-        hidden(proof).tape_values[0] += one();
+    ("Truncate of hidden.tape.answers", |proof| {
+        hidden(proof).tape.answers.pop();
     }),
-    ("Change of hidden.tape_values[1]", |proof| {
-        hidden(proof).tape_values[1] += one();
+    ("Extend of hidden.tape.answers", |proof| {
+        hidden(proof).tape.answers.push(one())
     }),
-    ("Change of hidden.tape_values[2]", |proof| {
-        hidden(proof).tape_values[2] += one();
+    ("Change of hidden.tape.values[0]", |proof| {
+        hidden(proof).tape.values[0] += one();
     }),
+    ("Change of hidden.tape.values[1]", |proof| {
+        hidden(proof).tape.values[1] += one();
+    }),
+    ("Change of hidden.tape.values[2]", |proof| {
+        hidden(proof).tape.values[2] += one();
+    }),
+    ("Change of hidden.reveals", |proof| hidden(proof).reveals += 1),
     ("Empty of hidden", |proof| proof.hidden = None),
 ];
 
@@ -116,6 +122,72 @@ const DIGITS: [Change; 8] = [
     }),
     ("Change of statement.output, the last id shown", |proof| {
         *proof.statement.output.last_mut().expect("an output") = 0;
+    }),
+];
+
+/// A reveal with each of some changes, which no verifier may accept.
+pub fn reveal_changes(honest: &Reveal) -> Vec<(&'static str, Reveal)> {
+    let changed = |(name, change): RevealChange| {
+        let mut other = honest.clone();
+        change(&mut other);
+        (name, other)
+    };
+    REVEALS.iter().copied().map(changed).collect()
+}
+
+/// A name, and what is done to a reveal.
+type RevealChange = (&'static str, fn(&mut Reveal));
+
+const REVEALS: [RevealChange; 22] = [
+    ("proof", |own| own.proof[0] ^= 1),
+    ("an id", |own| own.ids[0].1 ^= 1),
+    ("a position", |own| {
+        own.ids.remove(0);
+    }),
+    ("mask", |own| own.mask[0] ^= 1),
+    ("a round", |own| own.linear.rounds[0][0] += one()),
+    ("the last round", |own| {
+        own.linear.rounds.last_mut().expect("rounds")[1] += one()
+    }),
+    ("a round less", |own| {
+        own.linear.rounds.pop();
+    }),
+    ("work of claims", |own| own.linear_work ^= 1 << 40),
+    ("answers", |own| own.tape.answers.push(one())),
+    ("the first value of the tape", |own| own.tape.values[0] += one()),
+    ("the second value of the tape", |own| own.tape.values[1] += one()),
+    ("the third value of the tape", |own| own.tape.values[2] += one()),
+    ("work of the tape", |own| own.tape.work ^= 1 << 40),
+    ("a round of bands", |own| {
+        parts_of_mut(&mut own.opening).codes[0].band_rounds[0][0] += one()
+    }),
+    ("a round of bands of the mask", |own| {
+        parts_of_mut(&mut own.opening).codes[1].band_rounds[0][0] += one();
+    }),
+    ("an evaluation", |own| {
+        parts_of_mut(&mut own.opening).codes[0].band_value += one()
+    }),
+    ("an evaluation of the mask", |own| {
+        parts_of_mut(&mut own.opening).codes[1].band_value += one()
+    }),
+    ("a cross value", |own| {
+        parts_of_mut(&mut own.opening).cross_values[0] += one()
+    }),
+    ("a cross value of the mask", |own| {
+        *parts_of_mut(&mut own.opening).cross_values.last_mut().expect("values") += one();
+    }),
+    ("a row", |own| {
+        parts_of_mut(&mut own.opening).codes[0].rows.values[0] += BaseField::from(1)
+    }),
+    ("a row of the mask", |own| {
+        *parts_of_mut(&mut own.opening).codes[1]
+            .rows
+            .values
+            .last_mut()
+            .expect("rows") += BaseField::from(1);
+    }),
+    ("the last message", |own| {
+        parts_of_mut(&mut own.opening).final_message[0] += one()
     }),
 ];
 

@@ -16,11 +16,11 @@ use tessera_model::generate::GenerateOptions;
 use tessera_model::tiles::TileSource;
 use tessera_model::QuantisedModel;
 use tessera_prover::device::Device;
-use tessera_prover::hiding::{Secrets, TapeKey};
+use tessera_prover::hiding::{Kept, Secrets, TapeKey};
 use tessera_prover::opening::{commit, params_for, Codeword, Split};
 use tessera_prover::stark::tables_root;
 use tessera_prover::vectors::Vectors;
-use tessera_prover::{boundaries, generate_statement, prove_chunk, prove_with_secrets, public_boundary, ProverModel};
+use tessera_prover::{boundaries, generate_statement, prove_chunk, prove_keeping, public_boundary, ProverModel};
 use tessera_recipe::Recipe;
 use tessera_support::progress::Silent;
 use tessera_verifier::context::Context;
@@ -34,7 +34,7 @@ use tessera_verifier::verify::{hidden_code, ChunkStatement};
 pub use chains::{assert_refused_by, refusals};
 pub use golden::{golden_statements, GoldenStatement, GOLDEN_PROOFS};
 pub use grind::{rework, reworked};
-pub use hidden::hidden_changes;
+pub use hidden::{hidden_changes, reveal_changes};
 pub use tessera_model::sample::{edit, extreme_model, random_model, random_model_with};
 pub use tessera_quantise::in_memory as quantised;
 pub use tessera_samples::*;
@@ -218,27 +218,40 @@ impl TestModel {
     /// An honest proof that hides its activations and some ids with what a key draws, tied to a context.
     pub fn prove_hidden(
         &self,
-        (key, ids): (&TapeKey, &HiddenIds),
+        hidden: (&TapeKey, &HiddenIds),
         context: Option<Context>,
         prompt: &[u32],
         tokens: usize,
     ) -> Proof {
+        self.prove_revealing(hidden, context, prompt, tokens, 0).0
+    }
+
+    /// The same with room for so many reveals, what these take, and the statement with all of its ids.
+    pub fn prove_revealing(
+        &self,
+        (key, ids): (&TapeKey, &HiddenIds),
+        context: Option<Context>,
+        prompt: &[u32],
+        tokens: usize,
+        reveals: usize,
+    ) -> (Proof, Option<Kept>, Statement) {
         let prover = self.prover();
         let witness = generate_statement(&prover, prompt, &GenerateOptions::exactly(tokens), &Silent).expect("a text");
         let statement = witness.hiding(ids, &self.key.config, &self.key.params.leading);
         let statement = statement.expect("ids that can be hidden");
         let chunk = Chunk::whole(self.key.config.layers);
         let claim = ChunkStatement::whole(&self.key, &prover.id, &statement, &chunk, context);
-        let code = hidden_code(&claim, LeafLimits::OF_STATEMENTS).expect("a model whose proofs can hide");
-        let (proof, hidden) = prove_with_secrets(&prover, &claim, &witness, Secrets::draw(code, key), &|_, _| ())
-            .expect("an honest proof");
-        Proof {
+        let code = hidden_code(&claim, LeafLimits::OF_STATEMENTS, reveals).expect("a model whose proofs can hide");
+        let (proof, hidden, kept) =
+            prove_keeping(&prover, &claim, &witness, Secrets::draw(code, key), &|_, _| ()).expect("an honest proof");
+        let proof = Proof {
             model: prover.id,
             chunks: vec![proof],
             boundaries: Vec::new(),
             context,
             hidden: Some(hidden),
             statement,
-        }
+        };
+        (proof, kept, witness)
     }
 }

@@ -1,5 +1,5 @@
 //! Resident bytes of every phase of a statement, added up from the tables that the phase holds. The sums
-//! follow `prove/src/lib.rs` and what it calls; a test compares them with measured peaks.
+//! follow `prove/src/chunk.rs` and what it calls; a test compares them with measured peaks.
 
 use std::cell::OnceCell;
 

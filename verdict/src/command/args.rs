@@ -21,6 +21,9 @@ pub struct VerifyArgs {
     /// Write -- before them if their names may begin with a hyphen
     #[arg(required = true)]
     pub proofs: Vec<PathBuf>,
+    /// A reveal of ids that the proof hides: the verdict shows them. It can be given several times, with one proof
+    #[arg(long, value_name = "FILE", conflicts_with = "lines")]
+    pub reveal: Vec<PathBuf>,
     /// A line and a summary for a single proof, too
     #[arg(long)]
     pub lines: bool,
@@ -33,7 +36,8 @@ impl VerifyArgs {
     /// The key and the proofs, whose names may come from others.
     pub fn names(&self) -> Vec<&Path> {
         let proofs = self.proofs.iter().map(PathBuf::as_path);
-        [self.key.as_path()].into_iter().chain(proofs).collect()
+        let reveals = self.reveal.iter().map(PathBuf::as_path);
+        [self.key.as_path()].into_iter().chain(proofs).chain(reveals).collect()
     }
 }
 

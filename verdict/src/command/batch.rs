@@ -55,8 +55,8 @@ pub(super) fn run(key: &Key, args: &VerifyArgs, expectations: &Expectations<'_>,
         let at = next.fetch_add(1, Ordering::Relaxed);
         let Some(proof) = proofs.get(at) else { return };
         let found = match proofs.len() {
-            1 => judge(key, proof, expectations),
-            _ => input::regular(proof).and_then(|()| judge(key, proof, expectations)),
+            1 => judge(key, proof, &[], expectations),
+            _ => input::regular(proof).and_then(|()| judge(key, proof, &[], expectations)),
         };
         let line = Line::of((at, proof), &key_name, found, columns);
         let mut waiting = waiting.lock().unwrap_or_else(PoisonError::into_inner);

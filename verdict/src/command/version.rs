@@ -7,11 +7,12 @@ use tessera_verifier::codec::FileKind;
 use tessera_verifier::verify::PROTOCOL;
 
 /// Kinds of files that verifiers read.
-const FILES: [(&str, FileKind); 6] = [
+const FILES: [(&str, FileKind); 7] = [
     ("proofs", FileKind::PROOF),
     ("proofs with a context", FileKind::proof(true, false)),
     ("proofs that hide", FileKind::proof(false, true)),
     ("proofs that hide with a context", FileKind::proof(true, true)),
+    ("reveals", FileKind::Reveal),
     ("keys", FileKind::Key),
     ("chunks", FileKind::Chunk),
 ];

@@ -141,15 +141,15 @@ fn header_errors_are_named() {
     };
     assert_eq!(decode::<Message>(kind, &bytes), Err(magic));
     let mut bytes = encode(kind, &message()).unwrap();
-    bytes[MAGIC_LEN] = 32;
+    bytes[MAGIC_LEN] = 34;
     let version = CodecError::Version {
         kind,
-        got: 32,
+        got: 34,
         supported: kind.version(),
     };
     assert_eq!(
         version.to_string(),
-        "proof file of version 32, but this program reads versions 26, 27, 30 and 31; read it with a newer version of Tessera"
+        "proof file of version 34, but this program reads versions 26, 27, 32 and 33; read it with a newer version of Tessera"
     );
     assert_eq!(decode::<Message>(kind, &bytes), Err(version));
     // Proofs of earlier versions: the first had no chunks, the second no bands, the third no classes of rows, the fourth

@@ -4,7 +4,7 @@ use stwo::core::fields::qm31::SecureField;
 
 use super::padded::Padded;
 use super::tape::{Tape, TapeProducts};
-use super::HiddenProof;
+use super::TapeProof;
 use crate::labels::{ANSWERS, EQUATIONS, TAPE, TAPE_VALUES, TAPE_WORK};
 use crate::listen::{evaluate, FoldedClaim, Listener, Products, TapeClaim, TapeError};
 use crate::message::Unread;
@@ -17,7 +17,7 @@ type K = SecureField;
 pub struct Hearing<'a> {
     transcript: Transcript,
     tape: &'a Tape,
-    said: Unread<'a, HiddenProof>,
+    said: Unread<'a, TapeProof>,
     /// The pad of the next element.
     next: usize,
     products: Vec<Products<Padded>>,
@@ -27,7 +27,7 @@ pub struct Hearing<'a> {
 
 impl<'a> Hearing<'a> {
     /// A conversation whose transcript has absorbed everything up to the first message under pads.
-    pub const fn new(transcript: Transcript, tape: &'a Tape, said: Unread<'a, HiddenProof>) -> Self {
+    pub const fn new(transcript: Transcript, tape: &'a Tape, said: Unread<'a, TapeProof>) -> Self {
         Self {
             transcript,
             tape,
@@ -161,10 +161,10 @@ impl Listener for Hearing<'_> {
 
     fn fold(&mut self, value: Padded) -> Result<FoldedClaim, TapeError> {
         let (weights, constant) = self.equations(value)?;
-        let said = self.said.part(|own| &own.tape_values);
+        let said = self.said.part(|own| &own.values);
         let [sum, tape, equations] = *self.transcript.receive(TAPE_VALUES, said)?;
         self.transcript
-            .receive_work(TAPE_WORK, self.said.part(|own| &own.tape_work))?;
+            .receive_work(TAPE_WORK, self.said.part(|own| &own.work))?;
         let [scale, weight] = TAPE.map(|label| self.transcript.challenge(label));
         Ok(FoldedClaim {
             value: sum + scale * tape + weight * (equations + scale * (constant - sum)),

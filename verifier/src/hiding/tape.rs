@@ -87,8 +87,30 @@ impl Tape {
             take(2 * variables);
             products.push((take(2).collect(), vec![digits_form()]));
         }
+        let before = take(0).start;
+        Self::of_opening(unused, before, linear_variables(shape), products, opened)
+    }
+
+    /// The tape of a reveal whose linear claims have so many variables.
+    pub fn of_reveal(variables: usize, unused: usize, opened: &[OpenedColumns]) -> Self {
+        Self::of_opening(unused, unused, variables, Vec::new(), opened)
+    }
+
+    /// The tape of an opening of these columns behind a sumcheck of linear claims, whose first pad is the entry `next`; `products` are the equations that
+    /// come before it, each with the pads of its operands and its forms.
+    fn of_opening(
+        unused: usize,
+        mut next: usize,
+        variables: usize,
+        products: Vec<(Vec<usize>, Vec<Form>)>,
+        opened: &[OpenedColumns],
+    ) -> Self {
+        let mut take = |count: usize| {
+            next += count;
+            next - count..next
+        };
         // Linear claims, then the band sumcheck of every commitment with the evaluation at its end.
-        take(2 * linear_variables(shape));
+        take(2 * variables);
         for columns in opened {
             take(2 * columns.log_bands() as usize + 1);
         }

@@ -16,6 +16,10 @@ pub enum CommitmentName {
     Input,
     /// The commitment to what leaves the chunk.
     Output,
+    /// The commitment to hidden activations of a proof, as a reveal opens it.
+    Revealed,
+    /// The commitment to mask and tape of a reveal.
+    Mask,
 }
 
 impl std::fmt::Display for CommitmentName {
@@ -25,6 +29,8 @@ impl std::fmt::Display for CommitmentName {
             Self::Activations => "activations",
             Self::Input => "boundary before the chunk",
             Self::Output => "boundary after the chunk",
+            Self::Revealed => "activations of the proof",
+            Self::Mask => "mask of the reveal",
         })
     }
 }
@@ -64,7 +70,7 @@ pub enum OpeningError {
     Policy { queries: usize, grind_bits: u32 },
     #[error("an opening of no claims")]
     NoClaims,
-    #[error("{claims} claims on activations, but an opening with a mask has exactly one: the mask is committed to with them")]
+    #[error("{claims} claims on commitments that have a mask, but an opening under a mask has exactly one")]
     Mask { claims: usize },
     #[error("codes of different rates are opened together: 2^-{first} and 2^-{other}")]
     Rates { first: u32, other: u32 },

@@ -154,6 +154,15 @@ impl Slots {
         (log_message <= most).then_some(Self { column, longest })
     }
 
+    /// The columns of which these are some. They are taken for ones whose messages may be longer.
+    pub fn of(columns: &OpenedColumns) -> Self {
+        let column = CommitmentParams {
+            tiles: columns.column_tiles(),
+            ..columns.params
+        };
+        Self { column, longest: false }
+    }
+
     /// Units of a column beside the blind one.
     pub const fn units(&self) -> usize {
         self.column.tiles.saturating_sub(1)

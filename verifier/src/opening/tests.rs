@@ -2,7 +2,7 @@ use std::ops::Range;
 
 use super::parts::{said_columns, Combined, Layout, OpeningPolicy};
 use super::*;
-use crate::hiding::{Hearing, HiddenProof, Padded, Tape};
+use crate::hiding::{Hearing, Padded, Tape, TapeProof};
 use crate::message::Unread;
 use crate::policy::{
     parameter_words, CHALLENGE_GRIND_BITS, LOOKUP_GRIND_BITS, OPENING_GRIND_BITS, QUERY_BITS, STARK_FOLD_STEP,
@@ -210,7 +210,7 @@ fn a_list_without_claims_is_refused() {
     assert_eq!(bits, [0.0]);
 }
 
-/// An opening with a mask needs exactly one commitment to activations, because the mask and the tape are committed to behind its columns.
+/// An opening under a mask needs exactly one commitment that has a mask, because mask and tape are committed to behind its columns.
 #[test]
 fn a_mask_has_one_commitment() {
     let tape = Tape {
@@ -220,7 +220,7 @@ fn a_mask_has_one_commitment() {
         cross: 0,
         entries: 0,
     };
-    let (hidden, proof) = (HiddenProof::default(), OpeningProof::default());
+    let (said, proof) = (TapeProof::default(), OpeningProof::default());
     let (point, gamma) = ([SecureField::one(); 12], [SecureField::one()]);
     let claim = |name| {
         let (params, root) = (params(1, 12, 2), [0; 32]);
@@ -234,14 +234,24 @@ fn a_mask_has_one_commitment() {
     };
     let refusal = |names: &[CommitmentName]| {
         let claims: Vec<_> = names.iter().map(|name| claim(*name)).collect();
-        let mut hearing = Hearing::new(Transcript::new("masks"), &tape, Unread::of(&hidden));
+        let mut hearing = Hearing::new(Transcript::new("masks"), &tape, Unread::of(&said));
         verify(&claims, Unread::of(&proof), &mut hearing).expect_err("an empty proof")
     };
     let (weights, activations) = (CommitmentName::Weights, CommitmentName::Activations);
-    assert_eq!(refusal(&[weights]), OpeningError::Mask { claims: 0 });
-    let twice = [weights, activations, activations];
-    assert_eq!(refusal(&twice), OpeningError::Mask { claims: 2 });
-    assert!(matches!(refusal(&[weights, activations]), OpeningError::Length { .. }));
+    let (revealed, mask) = (CommitmentName::Revealed, CommitmentName::Mask);
+    for none in [weights, revealed] {
+        assert_eq!(refusal(&[none]), OpeningError::Mask { claims: 0 });
+    }
+    for twice in [
+        [weights, activations, activations],
+        [revealed, mask, mask],
+        [activations, revealed, mask],
+    ] {
+        assert_eq!(refusal(&twice), OpeningError::Mask { claims: 2 });
+    }
+    for once in [[weights, activations], [revealed, mask]] {
+        assert!(matches!(refusal(&once), OpeningError::Length { .. }));
+    }
 }
 
 /// Every column has its own power of one challenge, every claim on their sum its own power of another one, which is drawn after it.

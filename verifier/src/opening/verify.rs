@@ -70,7 +70,7 @@ type Expected = (usize, SecureField);
 
 /// Checks that a proof opens a list of claims. Every claim has a share in the conversation of its own and rows of its own, and no
 /// claim is about more than what was committed to before its point was drawn: that is the caller's part. If the listener has a mask, it is
-/// committed to behind the columns of the commitment of that name.
+/// committed to behind the columns of the activations, or of a reveal's own commitment.
 pub fn verify<L: Listener>(
     claims: &[Claim<'_, L::Value>],
     proof: Unread<'_, OpeningProof>,
@@ -178,9 +178,12 @@ fn begin<L: Listener>(
     })
 }
 
-/// Whether the mask and the tape of a proof that hides activations are committed to behind the columns of this claim.
+/// Whether mask and tape, if the listener has them, are committed to behind the columns of this claim.
 fn is_masked<V>(claim: &Claim<'_, V>) -> bool {
-    claim.commitment.name == CommitmentName::Activations
+    matches!(
+        claim.commitment.name,
+        CommitmentName::Activations | CommitmentName::Mask
+    )
 }
 
 /// The claim whose commitment has the mask, if the listener has one.

@@ -1,4 +1,4 @@
-//! A chunk (docs/protocol.md): everything that is said of it, then its opening, in the same phases and order as in the prover's `prove/src/lib.rs`.
+//! A chunk (docs/protocol.md): everything that is said of it, then its opening, in the same phases and order as in the prover's `prove/src/chunk.rs`.
 
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::Relations;
@@ -40,14 +40,14 @@ pub const PROTOCOL: &str = "tessera/12";
 const FLAGS: [u32; 3] = [1, 2, 4];
 
 /// The words of `hiding`: flags, the number of values of a blind unit, the number of slots of the activations, the numbers of unused and of all entries of
-/// the tape, and three reserved words. All are zero if a proof hides nothing.
+/// the tape, the number of reveals, and two reserved words. All are zero if a proof hides nothing.
 fn hiding_words(code: Option<&HiddenCode>, statement: &Statement) -> [u32; 8] {
     let Some(code) = code else { return [0; 8] };
-    let [blind, slots, unused, entries] = code.words();
+    let [blind, slots, unused, entries, reveals] = code.words();
     let hidden = [true, statement.hides_prompt(), statement.hides_output()];
     let flags = FLAGS.into_iter().zip(hidden);
     let flags = flags.map(|(flag, hidden)| if hidden { flag } else { 0 }).sum();
-    [flags, blind, slots, unused, entries, 0, 0, 0]
+    [flags, blind, slots, unused, entries, reveals, 0, 0]
 }
 
 /// Absorbs what every proof has before the first message: parameters, with those of the activations, model, lengths, what is

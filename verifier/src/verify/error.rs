@@ -10,6 +10,7 @@ use crate::gkr::GkrError;
 use crate::key::{KeyError, ModelId};
 use crate::message::{NoWork, NotCanonical};
 use crate::opening::OpeningError;
+use crate::reveal::RevealError;
 use crate::stark::StarkError;
 use crate::sumcheck::SumcheckError;
 use crate::tables::TablesError;
@@ -62,6 +63,10 @@ pub enum VerifyError {
     Digits { got: usize, expected: usize },
     #[error("a proof hides activations that are too many for a code with a tape")]
     HiddenCode,
+    #[error("a proof leaves room for {got} reveals, but under this key it can for {most} at most")]
+    MostReveals { got: usize, most: usize },
+    #[error("reveal {number}: {error}")]
+    Reveal { number: usize, error: RevealError },
     #[error("{0}")]
     Tables(TablesError),
     #[error("{0}")]

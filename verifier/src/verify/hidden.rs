@@ -4,22 +4,33 @@ use tessera_circuits::shape::LeafLimits;
 
 use super::chunk::{conversation, ChunkStatement, Conversation};
 use super::error::VerifyError;
-use crate::hiding::{Hearing, HiddenCode, HiddenProof};
+use crate::hiding::{most_reveals, Hearing, HiddenCode, HiddenProof};
+use crate::key::ModelKey;
 use crate::message::Unread;
 use crate::opening;
 use crate::proof::ChunkProof;
 use crate::tables::Tables;
 
-/// The code of the activations of a chunk that a proof hides. The chunk is the whole model.
-pub fn hidden_code(claim: &ChunkStatement<'_>, limits: LeafLimits) -> Result<HiddenCode, VerifyError> {
+/// Refuses more reveals than a proof under this key can leave room for.
+pub(super) const fn check_reveals(key: &ModelKey, got: usize) -> Result<(), VerifyError> {
+    let most = most_reveals(&key.weights);
+    match got > most {
+        true => Err(VerifyError::MostReveals { got, most }),
+        false => Ok(()),
+    }
+}
+
+/// The code of the activations of a chunk that a proof hides, with room for so many reveals. The chunk is the whole model.
+pub fn hidden_code(claim: &ChunkStatement<'_>, limits: LeafLimits, reveals: usize) -> Result<HiddenCode, VerifyError> {
     let ChunkStatement {
         key, statement, chunk, ..
     } = *claim;
     if !(chunk.is_first() && chunk.is_last()) {
         return Err(VerifyError::HiddenChunks { got: chunk.of });
     }
+    check_reveals(key, reveals)?;
     let shape = key.hidden_shape(statement.lengths()).with_leaf_limits(limits);
-    HiddenCode::of(key, chunk, &shape).ok_or(VerifyError::HiddenCode)
+    HiddenCode::of(key, chunk, &shape, reveals).ok_or(VerifyError::HiddenCode)
 }
 
 /// Verifies what is said of a chunk whose activations are hidden up to the equations that are left, which are opened with the tape.
@@ -30,7 +41,7 @@ pub fn hear<'a>(
     code: &'a HiddenCode,
     hidden: &'a HiddenProof,
 ) -> Result<Conversation<Hearing<'a>>, VerifyError> {
-    let listen = |transcript| Hearing::new(transcript, &code.tape, Unread::of(hidden));
+    let listen = |transcript| Hearing::new(transcript, &code.tape, Unread::of(hidden).part(|p| &p.tape));
     let mut said = conversation(claim, limits, proof, Some((code, Unread::of(hidden))), listen)?;
     // Before the opening: its equation is one of those that the opening proves.
     let tables = Unread::of(proof).part(|p| &p.tables);
@@ -46,7 +57,7 @@ pub fn verify_hidden(
     proof: &ChunkProof,
     hidden: &HiddenProof,
 ) -> Result<(), VerifyError> {
-    let code = hidden_code(claim, limits)?;
+    let code = hidden_code(claim, limits, hidden.reveals as usize)?;
     let said = hear(claim, limits, proof, &code, hidden)?;
     let mut listener = said.transcript.clone();
     let claims = said.claims(claim.key, claim.chunk);

@@ -167,6 +167,8 @@ class Verdict:
     #: In the place of an embedding, what the head of a reranker makes of the integers.
     logits: tuple[float, ...] | None
     scores: tuple[float, ...] | None
+    #: Positions of ids that the proof hides and reveals say: prompt first, from 0 on.
+    revealed: tuple[int, ...]
     #: Number of chunks that the model was proved in.
     chunks: int | None
     #: What the prover tied the proof to, in hexadecimal; None if it is tied to nothing.
@@ -201,13 +203,19 @@ class Key:
         described: dict[str, Any] = json.loads(self._raw.describe())
         return described
 
-    def verify(self, proof: Source, **policy: Unpack[Policy]) -> Verdict:
+    def verify(self, proof: Source, *, reveals: Iterable[Source] = (), **policy: Unpack[Policy]) -> Verdict:
         """The verdict on a proof, which has to be as the options of the policy say (:class:`Policy`).
+
+        ``reveals`` are reveals of ids that the proof hides: the verdict has these ids, and one that is not true of this proof is a reason to reject.
 
         Raises TesseraError if nothing can be decided: the proof is about another model, or the policy cannot be applied with this key.
         """
         content, name = _read("proof", proof, self._raw.most_proof_bytes)
-        said, text = self._raw.verify(content, name, _policy(policy))
+        if isinstance(reveals, (str, bytes, bytearray, memoryview, os.PathLike)):
+            raise TypeError(f"reveals has to be a list of reveals, not {type(reveals).__name__}")
+        most = self._raw.most_reveal_bytes
+        revealed = [_read(f"reveals[{place}]", own, most)[0] for place, own in enumerate(reveals)]
+        said, text = self._raw.verify(content, name, _policy(policy), revealed)
         fields: dict[str, Any] = json.loads(said)
 
         def ids_of(side: str) -> tuple[int, ...] | None:
@@ -232,6 +240,7 @@ class Key:
             embedding=numbers_of("embedding"),
             logits=numbers_of("logits"),
             scores=numbers_of("scores"),
+            revealed=tuple(fields.get("revealed", ())),
             chunks=fields.get("chunks"),
             context=fields.get("context"),
             help=fields.get("help"),
@@ -244,8 +253,8 @@ class Key:
         return f"<tessera.Key {self.id}>"
 
 
-def verify(key: Source | Key, proof: Source, **policy: Unpack[Policy]) -> Verdict:
+def verify(key: Source | Key, proof: Source, *, reveals: Iterable[Source] = (), **policy: Unpack[Policy]) -> Verdict:
     """The verdict of a key on a proof: see :meth:`Key.verify`."""
     if not isinstance(key, Key):
         key = Key(key)
-    return key.verify(proof, **policy)
+    return key.verify(proof, reveals=reveals, **policy)

@@ -1,14 +1,13 @@
 //! Why weights cannot be committed to or opened.
 
+use std::error::Error;
 use std::path::PathBuf;
 
 use tessera_kernels::device::DeviceError;
 use tessera_verifier::opening::{CommitmentParams, OpeningError};
-use tessera_verifier::verify::VerifyError;
-use thiserror::Error;
 
 /// Why weights cannot be committed to or opened.
-#[derive(Debug, Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum OpeningProverError {
     #[error(transparent)]
     Invalid(#[from] OpeningError),
@@ -43,7 +42,7 @@ pub enum OpeningProverError {
     CodewordValues { path: PathBuf, leaf: usize },
     /// The verifier's part of a proof that hides activations, which its prover takes, too.
     #[error("internal error: the conversation is not one that a verifier follows: {0}")]
-    Equations(#[source] Box<VerifyError>),
+    Equations(#[source] Box<dyn Error + Send + Sync>),
     #[error("the weights are not those that were committed to")]
     OtherWeights,
     #[error(transparent)]

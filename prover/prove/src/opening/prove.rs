@@ -6,7 +6,7 @@ use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle::{eq_table, fold_msb_in_place};
-use tessera_verifier::hiding::HiddenProof;
+use tessera_verifier::hiding::TapeProof;
 use tessera_verifier::labels::{
     ANSWERS, BAND_ROUND, COLUMN_WORK, CROSS_VALUES, EQUATIONS, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, FOLD_WORK,
     ORACLE, SUM_WORK, TAPE, TAPE_VALUES, TAPE_WORK,
@@ -118,9 +118,9 @@ pub type Equations = (Vec<SecureField>, SecureField);
 pub struct Veil<'a> {
     pub secrets: &'a Secrets,
     /// Asks the verifier for the equations, given the opening so far and the messages in [`Self::said`].
-    pub equations: &'a mut dyn FnMut(&OpeningProof, &HiddenProof) -> Result<Equations, OpeningProverError>,
+    pub equations: &'a mut dyn FnMut(&OpeningProof, &TapeProof) -> Result<Equations, OpeningProverError>,
     /// The messages beside the opening, as far as they are sent.
-    pub said: HiddenProof,
+    pub said: TapeProof,
 }
 
 /// Proves a list of claims.
@@ -230,9 +230,9 @@ fn add_tape(
         under_equations.map(|(weight, value)| *weight * *value).sum(),
     ];
     let rehearsal = veil.secrets.rehearsal();
-    veil.said.tape_values = rehearsal.map_or(tape_values, |own| own.tape_values(tape_values));
-    transcript.send(TAPE_VALUES, &veil.said.tape_values);
-    veil.said.tape_work = grind::send(TAPE_WORK, transcript);
+    veil.said.values = rehearsal.map_or(tape_values, |own| own.tape_values(tape_values));
+    transcript.send(TAPE_VALUES, &veil.said.values);
+    veil.said.work = grind::send(TAPE_WORK, transcript);
     let [scale, weight] = TAPE.map(|label| transcript.challenge(label));
     let mut sum = add_lifted(vec![sum, Table::from(tape)], &[SecureField::one(), scale]);
     if let Some(word) = rehearsal.and_then(|own| own.word(&sum, &points, scales, scale)) {

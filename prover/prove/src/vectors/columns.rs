@@ -35,6 +35,14 @@ impl Columns for VectorColumns {
         Ok(self.0[column.part.index()][column.index].elements())
     }
 
+    fn take(mut self: Box<Self>, columns: &[ColumnId]) -> Result<Vec<Column>, DeviceError> {
+        let mut take = |own: &ColumnId| {
+            let none = Column::of_integers(Vec::new());
+            std::mem::replace(&mut self.0[own.part.index()][own.index], none)
+        };
+        Ok(columns.iter().map(&mut take).collect())
+    }
+
     fn count(&self, relations: &[Relation], trees: &[LookupTree]) -> Result<Vec<Vec<BaseField>>, DeviceError> {
         Ok(multiplicities(relations, trees, &self.0))
     }

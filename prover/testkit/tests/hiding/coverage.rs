@@ -25,7 +25,7 @@ enum Reason {
 }
 
 /// All fields, lists without their indices.
-const FIELDS: [(&str, Reason); 36] = [
+const FIELDS: [(&str, Reason); 37] = [
     ("layers", Reason::Public),
     ("statistics.clips", Reason::Public),
     ("activations", Reason::Uniform),
@@ -56,10 +56,11 @@ const FIELDS: [(&str, Reason); 36] = [
     ("opening.oracles.values", Reason::Determined),
     ("opening.oracles.path", Reason::Determined),
     ("tables", Reason::Public),
-    ("answers", Reason::Uniform),
+    ("reveals", Reason::Public),
+    ("tape.answers", Reason::Uniform),
     // The second is uniform, and the others follow from it and from the word.
-    ("tape_values", Reason::Uniform),
-    ("tape_work", Reason::Determined),
+    ("tape.values", Reason::Uniform),
+    ("tape.work", Reason::Determined),
     ("digits.rounds", Reason::Padded),
     ("digits.factors", Reason::Padded),
     ("statement", Reason::Public),

@@ -73,7 +73,7 @@ fn opened_words_are_uniform_whatever_the_prompt_is() {
         .expect("a statement");
     let prover = scene.model.prover();
     let claim = ChunkStatement::whole(key, &prover.id, &hidden, &scene.chunk, None);
-    let code = hidden_code(&claim, LeafLimits::OF_STATEMENTS).expect("a code");
+    let code = hidden_code(&claim, LeafLimits::OF_STATEMENTS, 0).expect("a code");
     let samples = prompts.map(|prompt| sample(scene, &prompt, code.params.columns()));
     // 63 degrees of freedom: a mean of 63 and a deviation of 11.2, so this is seven deviations.
     let most = 63.0 + 7.0 * 11.2;

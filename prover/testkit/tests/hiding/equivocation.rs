@@ -130,7 +130,7 @@ fn other_witness(rows: usize) -> impl Fn(&Shape, &mut [Vec<Column>]) {
 }
 
 /// The first values of the basis of a line code at `x`: value `j` is the product of `pi^b(x)` over the bits `b` of `j`.
-fn basis(x: BaseField, count: usize) -> Vec<BaseField> {
+pub(super) fn basis(x: BaseField, count: usize) -> Vec<BaseField> {
     let (mut all, mut power) = (vec![BaseField::one()], x);
     while all.len() < count {
         all.extend(all.clone().into_iter().map(|own| own * power));
@@ -141,7 +141,7 @@ fn basis(x: BaseField, count: usize) -> Vec<BaseField> {
 }
 
 /// A solution of linear equations, each its coefficients and their sum, with zeros where any value will do; `None` if there is none.
-fn solve<F>(mut equations: Vec<(Vec<F>, F)>, unknowns: usize) -> Option<Vec<F>>
+pub(super) fn solve<F>(mut equations: Vec<(Vec<F>, F)>, unknowns: usize) -> Option<Vec<F>>
 where
     F: Copy + Zero + FieldExpOps + MulAssign + Sub<Output = F>,
 {
@@ -274,7 +274,7 @@ fn solve_tape(
     for (weight, table) in &weights {
         all.iter_mut().zip(table).for_each(|(sum, own)| *sum += *weight * *own);
     }
-    let sum = first.hidden.tape_values[1] - inner(&all, &known);
+    let sum = first.hidden.tape.values[1] - inner(&all, &known);
     equations.push((unknown.iter().map(|entry| all[*entry]).collect(), sum));
     // The mask times its factor is what is left of the first word. At each point it is what was said less its pad.
     let width = record.word.len() / length;
@@ -357,8 +357,8 @@ fn equivocates(scene: &Scene, code: &HiddenCode, other: &Other<'_>) -> bool {
     let messages = first.record.messages.iter().zip(&first_tape);
     let script = Script {
         messages: messages.map(|(message, pad)| *message + *pad).collect(),
-        answers: first.hidden.answers.clone(),
-        tape_values: first.hidden.tape_values,
+        answers: first.hidden.tape.answers.clone(),
+        tape_values: first.hidden.tape.values,
         word: first.record.word.clone(),
     };
     let product = &layout.products[0];

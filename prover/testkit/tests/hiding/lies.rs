@@ -210,7 +210,7 @@ fn values_of_the_tape_are_not_chosen_after_their_challenge() {
     assert!(folded, "{verdict:?}");
     // Up to the values of the tape both provers say the same.
     assert_eq!((&drawn.messages, &drawn.scales), (&known.messages, &known.scales));
-    assert_ne!(false_values.tape_values, said.tape_values);
+    assert_ne!(false_values.tape.values, said.tape.values);
     assert_ne!(drawn.tape_scale, scale);
 }
 

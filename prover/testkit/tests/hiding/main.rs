@@ -4,6 +4,7 @@ mod coverage;
 mod distribution;
 mod equivocation;
 mod lies;
+mod reveals;
 mod texts;
 
 use std::sync::OnceLock;
@@ -50,6 +51,7 @@ const HIDING: ProofOptions<'_> = ProofOptions {
         prompt: None,
         output: false,
     },
+    reveals: 0,
     without_clips: false,
     admits: None,
 };
@@ -130,7 +132,7 @@ impl Scene {
     }
 
     fn code(&self) -> HiddenCode {
-        self.claimed(|claim| hidden_code(claim, LeafLimits::OF_STATEMENTS).expect("a code"))
+        self.claimed(|claim| hidden_code(claim, LeafLimits::OF_STATEMENTS, 0).expect("a code"))
     }
 
     /// A proof with these secrets, on a device, and what a verifier says to it.
@@ -181,14 +183,14 @@ fn keys_of_a_stark_have_proofs_that_hide() {
     assert_eq!(key.table_argument(), TableArgument::Stark);
     let (hiding, clear) = (scene.prove(HIDING), scene.prove(ProofOptions::default()));
     let [hiding, clear] = [hiding, clear].map(|own| own.expect("a proof"));
-    let hidden_bits = hidden_security_bits(key, scene.statement.lengths());
+    let hidden_bits = hidden_security_bits(key, scene.statement.lengths(), 0);
     assert_eq!(hidden_bits, Some(hiding.security_bits));
     // As many as under a key of trees, and more than a STARK leaves.
     let tree = Scene::small();
     assert_eq!(tree.statement.lengths(), scene.statement.lengths());
     assert_eq!(
         hidden_bits,
-        hidden_security_bits(&tree.model.key, tree.statement.lengths())
+        hidden_security_bits(&tree.model.key, tree.statement.lengths(), 0)
     );
     assert!(hiding.security_bits > clear.security_bits + 1.0);
     for own in [&hiding, &clear] {
@@ -244,7 +246,7 @@ fn two_proofs_of_a_statement_have_no_element_in_common() {
     let elements = |proof: &Proof| {
         let chunk = &proof.chunks[0];
         let hidden = proof.hidden.clone().expect("a hidden proof");
-        let mut all: Vec<K> = [hidden.answers, hidden.tape_values.to_vec()].concat();
+        let mut all: Vec<K> = [hidden.tape.answers, hidden.tape.values.to_vec()].concat();
         for group in &chunk.lookups {
             all.extend(group.roots.as_flattened());
             for layer in &group.layers {
@@ -348,9 +350,9 @@ fn nothing_of_a_hidden_proof_can_be_changed() {
         hidden: Some(hidden),
         ..honest.clone()
     };
-    for at in 0..hidden.answers.len() {
+    for at in 0..hidden.tape.answers.len() {
         let mut other = hidden.clone();
-        other.answers[at] += K::from(1);
+        other.tape.answers[at] += K::from(1);
         assert!(scene.verdict(&with(other)).is_err(), "answer {at}");
     }
     for (name, changed) in hidden_changes(&honest) {
@@ -358,8 +360,11 @@ fn nothing_of_a_hidden_proof_can_be_changed() {
         let own = reworked(&scene.model.key, changed.clone());
         match (name, scene.verdict(&own).expect_err(name)) {
             ("Empty of hidden", VerifyError::Gkr(GkrError::Layer { .. })) => (),
-            ("Truncate of hidden.answers" | "Extend of hidden.answers", VerifyError::Opening(error)) => {
-                let (got, expected) = (own.hidden.map_or(0, |own| own.answers.len()), hidden.answers.len());
+            ("Truncate of hidden.tape.answers" | "Extend of hidden.tape.answers", VerifyError::Opening(error)) => {
+                let (got, expected) = (
+                    own.hidden.map_or(0, |own| own.tape.answers.len()),
+                    hidden.tape.answers.len(),
+                );
                 assert_eq!(
                     error,
                     OpeningError::Tape(TapeError::Answers { got, expected }),
@@ -444,7 +449,8 @@ fn what_cannot_hide_is_refused_by_name() {
     let Err(ProveError::Opening(OpeningProverError::Equations(refused))) = proved else {
         panic!("{proved:?}");
     };
-    assert!(matches!(*refused, VerifyError::HiddenClips { got: 1.. }), "{refused}");
+    let said = refused.downcast_ref::<VerifyError>();
+    assert!(matches!(said, Some(VerifyError::HiddenClips { got: 1.. })), "{refused}");
     let Scene {
         model: clipping,
         statement,

@@ -22,17 +22,17 @@ use super::lies::{falsify, lie};
 use super::{Scene, HIDING};
 
 /// The prompt but for its first id, from which follows which rows are leading rows.
-const PROMPT: HiddenIds = HiddenIds {
+pub(super) const PROMPT: HiddenIds = HiddenIds {
     prompt: Some(HiddenPrompt { prefix: 1, suffix: 0 }),
     output: false,
 };
 /// The output.
-const OUTPUT: HiddenIds = HiddenIds {
+pub(super) const OUTPUT: HiddenIds = HiddenIds {
     prompt: None,
     output: true,
 };
 /// Both, but for the first id and the last one of the prompt.
-const BOTH: HiddenIds = HiddenIds {
+pub(super) const BOTH: HiddenIds = HiddenIds {
     prompt: Some(HiddenPrompt { prefix: 1, suffix: 1 }),
     output: true,
 };
@@ -69,7 +69,7 @@ impl Scene {
     }
 }
 
-const fn hiding(hidden_ids: HiddenIds) -> ProofOptions<'static> {
+pub(super) const fn hiding(hidden_ids: HiddenIds) -> ProofOptions<'static> {
     ProofOptions {
         hide_activations: false,
         hidden_ids,

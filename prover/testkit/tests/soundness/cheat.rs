@@ -1,4 +1,4 @@
-//! A cheating prover: the phases of `prove/src/lib.rs` with hooks at every message. If a STARK proves the tables, its last step is stwo's prover without
+//! A cheating prover: the phases of `prove/src/chunk.rs` with hooks at every message. If a STARK proves the tables, its last step is stwo's prover without
 //! stwo's own check of the result, so that a forgery is a complete proof whatever constraints it violates.
 
 mod hooks;

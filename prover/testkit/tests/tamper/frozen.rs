@@ -8,10 +8,11 @@ use std::path::PathBuf;
 
 use blake2::{Blake2s256, Digest};
 use serde::{Deserialize, Serialize};
-use tessera_testkit::{golden_statements, hidden_changes, SplitMix, GOLDEN_PROOFS};
+use tessera_testkit::{golden_statements, hidden_changes, reveal_changes, SplitMix, GOLDEN_PROOFS};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
-use tessera_verifier::verify::verify_bytes;
+use tessera_verifier::reveal::Reveal;
+use tessera_verifier::verify::{verify_bytes, verify_revealed};
 
 use crate::tree::{collapse, encode, Tree};
 use crate::with_work;
@@ -25,6 +26,10 @@ struct Golden {
     digests: Vec<String>,
     /// Of every proof as it is, and with one change of every kind in every kind of place.
     verdicts: Vec<Vec<Verdict>>,
+    /// The same of a proof that hides ids, with a reveal of some of them that is as it is or changed.
+    reveals: Vec<Verdict>,
+    /// Blake2s-256 of the reveal as it is.
+    reveal: String,
 }
 
 /// A key and its proof, as it is and tampered with.
@@ -137,6 +142,65 @@ fn verdicts(case: &Case) -> impl Iterator<Item = Verdict> + '_ {
     case.proofs.iter().map(verdict)
 }
 
+/// A key, a proof that hides ids, and a reveal of some of them, as it is and changed, each with its name.
+struct Revealed {
+    key: Vec<u8>,
+    proof: Vec<u8>,
+    reveals: Vec<(String, Vec<u8>)>,
+}
+
+fn revealed() -> Revealed {
+    let made = golden_statements()
+        .into_iter()
+        .find_map(|own| Some((own.reveal()?, own.model.key)));
+    let ((proof, reveal), key) = made.expect("a golden statement that hides ids");
+    let changes = reveal_changes(&reveal).into_iter();
+    let all = [("as it is", reveal)].into_iter().chain(changes);
+    let encoded = |(name, own): (&str, Reveal)| (name.to_owned(), own.to_bytes().expect("it encodes"));
+    Revealed {
+        key: key.to_bytes().expect("the key encodes"),
+        proof: encode(&proof),
+        reveals: all.map(encoded).collect(),
+    }
+}
+
+impl Revealed {
+    /// Stores the files for other programs, if there is a directory for them.
+    fn store(&self) {
+        let Some(directory) = std::env::var_os("TESSERA_GOLDEN_PROOFS") else {
+            return;
+        };
+        let directory = PathBuf::from(directory).join("reveals");
+        std::fs::create_dir_all(&directory).expect("a directory");
+        let store = |name: String, bytes: &[u8]| {
+            std::fs::write(directory.join(name), bytes).expect("a file is stored");
+        };
+        store("model.key".to_owned(), &self.key);
+        store("hidden.proof".to_owned(), &self.proof);
+        for (at, (_, reveal)) in self.reveals.iter().enumerate() {
+            store(format!("{at}.reveal"), reveal);
+        }
+    }
+
+    fn verdicts(&self) -> Vec<Verdict> {
+        let key = ModelKey::from_bytes(&self.key).expect("an honest key is read");
+        let verdict = |(name, reveal): &(String, Vec<u8>)| match verify_revealed(&key, &self.proof, &[reveal]) {
+            Ok(_) => (name.clone(), "accepted".to_owned()),
+            Err(error) => (name.clone(), error.to_string()),
+        };
+        self.reveals.iter().map(verdict).collect()
+    }
+}
+
+#[test]
+fn the_verdicts_on_reveals_are_those_of_earlier_builds() {
+    let revealed = revealed();
+    revealed.store();
+    let expected = expected();
+    assert_eq!(revealed.verdicts(), expected.reveals);
+    assert_eq!(digest(&revealed.reveals[0].1), expected.reveal);
+}
+
 fn digest(bytes: &[u8]) -> String {
     hex::encode(Blake2s256::digest(bytes))
 }
@@ -179,8 +243,11 @@ fn the_proofs_are_those_of_earlier_builds() {
 #[test]
 #[ignore = "is no test: it writes the golden file anew, for a new format version"]
 fn remake() {
+    let revealed = revealed();
     let golden = Golden {
         digests: digests(&made()),
+        reveal: digest(&revealed.reveals[0].1),
+        reveals: revealed.verdicts(),
         verdicts: cases().iter().map(|case| verdicts(case).collect()).collect(),
     };
     let text = serde_json::to_string_pretty(&golden).expect("JSON");
