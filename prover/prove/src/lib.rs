@@ -119,6 +119,15 @@ pub fn generate_statement(
     generated(model, prompt, options, &mut Stopwatch::new(progress))
 }
 
+/// How many values are clipped on a statement whose output the model is known to generate: a proof that hides anything is refused unless there are none.
+pub fn count_clips(model: &ProverModel<'_>, statement: &Statement) -> Result<usize, ProveError> {
+    let chunk = Chunk::whole(model.key.config.layers);
+    let claim = ChunkStatement::whole(model.key, &model.id, statement, &chunk, None);
+    let mut watch = Stopwatch::new(&Silent);
+    let run = Run::of(model.placed(), &claim, statement, true, None, None, &mut watch)?;
+    Ok(run.statistics.clips.len())
+}
+
 /// The residual stream between any two neighbouring chunks.
 pub fn boundaries(
     model: &ProverModel<'_>,
