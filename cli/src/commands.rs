@@ -48,7 +48,7 @@ pub fn run(command: &Command, progress: &Display, global: &GlobalArgs) -> Result
         Command::Setup(args) => setup::run(args, progress),
         Command::Prove(args) => prove::run(args, progress, global),
         Command::Verify(args) => verify::run(args, global),
-        Command::Reveal(args) => reveal::run(args, progress, global.quiet),
+        Command::Reveal(args) => reveal::run(args, progress),
         Command::Report(args) => page::run(args),
         Command::Chain(args) => chain::run(args),
         Command::Inspect(args) => inspect::run(args, progress),

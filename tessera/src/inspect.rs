@@ -10,6 +10,7 @@ use tessera_circuits::table_tree::TableArgument;
 use tessera_model::directory::KEY_FILE;
 use tessera_recipe::{self as recipe, Recipe};
 use tessera_support::files::{is_there, parent, FileError};
+use tessera_verdict::describe::of_reveal;
 use tessera_verifier::codec::{FileKind, KEY_LIMIT};
 use tessera_verifier::key::ModelKey;
 use tessera_verifier::proof::Proof;
@@ -117,7 +118,10 @@ pub fn inspect_bytes(name: &str, content: &[u8]) -> Result<Inspected, Error> {
             bytes: content.len(),
         })
     } else {
-        let text = format!("{name} is neither a model key, nor a proof, nor a GGUF file");
+        let text = match content.starts_with(&FileKind::Reveal.magic()) {
+            true => of_reveal(name),
+            false => format!("{name} is neither a model key, nor a proof, nor a GGUF file"),
+        };
         Err(Misplaced(text).into())
     }
 }

@@ -164,6 +164,11 @@ pub fn proof_json(proof: &Proof, len: usize) -> Value {
     json
 }
 
+/// Why a reveal is not inspected: it says nothing by itself.
+pub fn of_reveal(name: &str) -> String {
+    format!("{name} is a reveal of ids that a proof hides: verify --reveal takes it, and the proof follows")
+}
+
 /// A proof of so many bytes, in a file of this name, for people.
 pub fn proof_rows(proof: &Proof, name: &str, len: usize) -> Rows {
     let rows = Rows::default()

@@ -17,7 +17,7 @@ use console::Term;
 use serde_json::{json, Map, Value};
 use tessera_circuits::chunk::Chunk;
 use tessera_verdict::command::{delivered, guarded, line, verify, How, Report};
-use tessera_verdict::describe::{key_json, key_rows, proof_json, proof_rows};
+use tessera_verdict::describe::{key_json, key_rows, of_reveal, proof_json, proof_rows};
 use tessera_verdict::input::{self, read};
 use tessera_verdict::rows::{self, set_width, Rows};
 use tessera_verdict::usage::{self, Usage};
@@ -92,6 +92,8 @@ fn inspect(args: &InspectArgs) -> Result<Report, String> {
         let proof = Proof::from_bytes(&bytes).map_err(|e| format!("{name}: {e}"))?;
         let rows = proof_rows(&proof, &name, bytes.len());
         (rows.to_string(), proof_json(&proof, bytes.len()))
+    } else if bytes.starts_with(&FileKind::Reveal.magic()) {
+        return Err(of_reveal(&name));
     } else {
         return Err(format!("{name} is neither a model key nor a proof"));
     };

@@ -20,7 +20,7 @@ fn left(reveals: usize) -> String {
     }
 }
 
-pub fn run(args: &RevealArgs, display: &Display, quiet: bool) -> Result<Report, Failure> {
+pub fn run(args: &RevealArgs, display: &Display) -> Result<Report, Failure> {
     let read = [&args.key, &args.proof, &args.secret];
     let out = output_beside(&args.out, read)?;
     if !input::is_stdin(&args.key) {
@@ -59,10 +59,6 @@ pub fn run(args: &RevealArgs, display: &Display, quiet: bool) -> Result<Report, 
             format!("{}, {}", shown::path(&args.out), bytes(reveal.bytes.len() as u64)),
         )
         .row("left", left(reveal.left));
-    let rows = claim.rows(rows);
-    let text = match quiet {
-        true => String::new(),
-        false => rows.render(report_columns()),
-    };
+    let text = claim.rows(rows).render(report_columns());
     Ok(Report::done(text, Value::Object(json)))
 }

@@ -279,6 +279,7 @@ fn reveals_are_refused_by_name() {
         args!["verify", "--key", key, proof, other, "--reveal", out],
         &["--reveal", "one proof"],
     );
+    fails(args!["inspect", out], &["a.reveal is a reveal", "verify --reveal"]);
     let none = dir.path().join("none.proof");
     for (more, words) in [
         (&more[..], &["hidden.secret", "exists already"][..]),
