@@ -29,9 +29,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         Ok(text.to_owned())
     });
     let texts = texts.collect::<Result<Vec<String>, Box<dyn std::error::Error>>>()?;
-    let text = |text: &str| Prompt::from(text);
-    let kinds: [(&str, &dyn Fn(&str) -> Prompt); 2] = [("text", &text), ("chat", &chat)];
-    for (name, prompt) in kinds {
+    for name in ["text", "chat"] {
+        let prompt = |own: &str| if name == "chat" { chat(own) } else { Prompt::from(own) };
         let (mut refused, mut ids) = (Vec::new(), 0);
         for (at, text) in texts.iter().enumerate() {
             let mut own = model.ids(&prompt(text))?.ids;
