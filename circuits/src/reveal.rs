@@ -1,4 +1,5 @@
-//! What a reveal claims of the committed columns (docs/protocol.md, section 17.7): single cells that say which ids are hidden at some positions of the text.
+//! The claims of a reveal (docs/protocol.md, section 17.7). Each is about one cell of the committed columns, and together they say which ids a proof hides at
+//! some positions of the text.
 
 use crate::claims::LinearClaim;
 use crate::shape::Shape;

@@ -294,11 +294,11 @@ pub struct HiddenArgs {
     /// Hide the output, and the activations
     #[arg(long, conflicts_with_all = ["work", "batch", "for_chain"])]
     pub hide_output: bool,
-    /// Leave room for so many reveals of hidden ids (see reveal), and write what they take to --secret
+    /// Leave room for so many reveals of hidden ids, which you make with tessera reveal and the file of --secret
     #[arg(long, value_name = "N", requires = "secret", conflicts_with_all = ["work", "batch", "for_chain"],
         value_parser = clap::value_parser!(u16).range(1..))]
     pub reveals: Option<u16>,
-    /// New file for what reveals take, which only you can read: whoever has it reads all that the proof hides
+    /// Write the secret that reveals need to this new file, which only you can read: whoever has it can read all that the proof hides
     #[arg(long, value_name = "FILE", requires = "reveals")]
     pub secret: Option<PathBuf>,
     /// Show so many ids of a hidden prompt from its first one on

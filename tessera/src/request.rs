@@ -37,7 +37,7 @@ pub struct Options {
     pub hide_activations: bool,
     /// Which ids of prompt and answer proofs hide; if any, they hide activations, too.
     pub hidden_ids: HiddenIds,
-    /// For how many reveals of hidden ids proofs leave room. What reveals take is then for [`crate::Proof::write_secret`].
+    /// For how many reveals of hidden ids proofs leave room. The secret that they need is written by [`crate::Proof::write_secret`].
     pub reveals: usize,
 }
 

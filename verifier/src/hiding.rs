@@ -25,13 +25,13 @@ pub use self::tape::{Tape, TapeProducts};
 pub struct HiddenProof {
     /// For how many reveals the tape has room (docs/protocol.md, section 17.7).
     pub reveals: u32,
-    /// What its opening says of the tape.
+    /// The messages of its opening that are about the tape.
     pub tape: TapeProof,
     /// The product of the digits of hidden ids.
     pub digits: DigitsProof,
 }
 
-/// What an opening says of its tape, and no opening without one.
+/// The messages of an opening that are about its tape. An opening without a tape has none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TapeProof {
     /// The answers about products: of every operand of every equation, in order, its mask plus a challenge times its pad.

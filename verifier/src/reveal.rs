@@ -29,7 +29,7 @@ use crate::suite::{Digest, Suite};
 use crate::sumcheck::{self, SumcheckError, SumcheckProof};
 use crate::transcript::Transcript;
 
-/// What the digest of a proof begins with.
+/// The bytes that the digest of a proof hashes before the file.
 const DIGEST_TAG: &[u8] = b"tessera proof";
 
 /// Ids that a proof hides, with the proof that it does (docs/format.md).
@@ -45,7 +45,7 @@ pub struct Reveal {
     pub linear: SumcheckProof,
     /// The nonce of the proof of work before its last challenge.
     pub linear_work: u64,
-    /// What the opening says of its tape.
+    /// The messages of the opening that are about its tape.
     pub tape: TapeProof,
     /// Opening of the proof's activations, and of the mask.
     pub opening: OpeningProof,
@@ -106,7 +106,7 @@ pub enum RevealError {
     Opening(#[from] OpeningError),
 }
 
-/// What a reveal is bound to: the digest of the bytes of the proof, by the hash of the key's suite.
+/// The digest to which a reveal is bound: of the bytes of the proof, by the hash of the key's suite.
 pub fn proof_digest(suite: Suite, proof: &[u8]) -> Digest {
     let mut hasher = suite.hasher();
     hasher.update(DIGEST_TAG);
@@ -114,7 +114,7 @@ pub fn proof_digest(suite: Suite, proof: &[u8]) -> Digest {
     hasher.finalize()
 }
 
-/// What is public in a reveal before its first message.
+/// The public part of a reveal: everything that both sides know before its first message.
 #[derive(Clone, Debug)]
 pub struct Revealing<'a> {
     key: &'a ModelKey,
@@ -236,7 +236,7 @@ impl<'a> Revealing<'a> {
     }
 }
 
-/// What a reveal says before its opening, and what it leaves to be opened.
+/// The state of both sides before the opening of a reveal, with the claims that the opening has to prove.
 #[derive(Debug)]
 pub struct Conversation<'a> {
     /// The listener after it.
@@ -279,7 +279,7 @@ impl Conversation<'_> {
     }
 }
 
-/// What an accepted reveal says.
+/// The content of an accepted reveal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FoundIds {
     /// Positions, each with the id that the proof hides there.

@@ -60,6 +60,11 @@ impl<K: Scalar> Weight<K> {
         }
     }
 
+    /// One at an entry of `2^log`, zero elsewhere.
+    pub fn single(log: u32, at: usize) -> Self {
+        Self::Sparse(log, vec![(at, K::one())])
+    }
+
     /// log2 of the length.
     pub fn log_len(&self) -> u32 {
         match self {

@@ -126,11 +126,10 @@ impl Shape {
         let digits = Digits::of(self.config.vocab);
         let [high, low] = digits.split(id as usize);
         let cell = |digit: usize, value: usize| {
-            let one = |log: u32, at: usize| Weight::Sparse(log, vec![(at, SecureField::from(1))]);
             let weights = vec![
-                one(self.lead(Part::IDS), place),
-                one(DIGITS, digit),
-                one(digits.log, value),
+                Weight::single(self.lead(Part::IDS), place),
+                Weight::single(DIGITS, digit),
+                Weight::single(digits.log, value),
             ];
             Group::new(Part::IDS, weights, vec![(IS_DIGIT, SecureField::from(1))])
         };
@@ -149,11 +148,7 @@ impl<K: Scalar> Public<'_, K> {
     /// The weights of some values of a digit, in some rows.
     fn digit(&self, rows: Weight<K>, digit: usize, values: Vec<K>) -> Vec<Weight<K>> {
         let log = Digits::of(self.shape.config.vocab).log;
-        vec![
-            rows,
-            Weight::Sparse(DIGITS, vec![(digit, K::one())]),
-            padded(values, log),
-        ]
+        vec![rows, Weight::single(DIGITS, digit), padded(values, log)]
     }
 
     /// Three claims on every hidden id: its high digit has one value, at most the last id's; its low digit has one value; and if its high digit is the last
@@ -196,7 +191,7 @@ impl<K: Scalar> Public<'_, K> {
         let at = |place: usize, digit: usize, value: usize| {
             let mut values = vec![K::zero(); value];
             values.push(K::one());
-            let row = Weight::Sparse(self.lead(Part::IDS), vec![(place, K::one())]);
+            let row = Weight::single(self.lead(Part::IDS), place);
             self.digit(row, digit, values)
         };
         let [high, low] = digits.split(first as usize);

@@ -156,10 +156,9 @@ impl<K: Scalar> Operator<K> for Choice {
 impl Shape {
     /// The cell that is 1 if an output token, of which ids are hidden, is this entry of the vocabulary.
     pub(crate) fn chosen_cell(&self, output: usize, id: u32) -> Group {
-        let one = |log: u32, at: usize| Weight::Sparse(log, vec![(at, SecureField::from(1))]);
         let weights = vec![
-            one(self.lead(Part::LOGITS), output),
-            one(self.padded.vocab, id as usize),
+            Weight::single(self.lead(Part::LOGITS), output),
+            Weight::single(self.padded.vocab, id as usize),
         ];
         let column = (chosen(self.limbs.head), SecureField::from(1));
         Group::new(Part::LOGITS, weights, vec![column])
@@ -316,7 +315,7 @@ impl<K: Scalar> Public<'_, K> {
     /// The last state at the generated positions.
     fn head_operand(&self, at: &[K]) -> LinearClaim<K> {
         let shape = self.shape;
-        let last = Weight::Sparse(self.lead(Part::STREAM), vec![(shape.states() - 1, K::one())]);
+        let last = Weight::single(self.lead(Part::STREAM), shape.states() - 1);
         let weights = vec![last, Weight::dense(self.generated_rows()), eq(at)];
         let columns = self.normed_columns(shape.limbs.head);
         claim("generated positions", Part::STREAM, weights, columns)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use tessera::Span;
 
-/// What `reveal` is given.
+/// The arguments of `tessera reveal`.
 #[derive(Debug, Args)]
 #[command(
     after_help = "For example, --rows 5..9,12 reveals the ids at 5, 6, 7, 8 and 12. The first id of the prompt is at 0, and the \
@@ -17,7 +17,7 @@ pub struct RevealArgs {
     /// Model key of the proof
     #[arg(long, value_name = "FILE")]
     pub key: PathBuf,
-    /// What prove --reveals N --secret FILE wrote with the proof. It counts the reveals; a copy of it would not know of them
+    /// The secret that prove --secret wrote with the proof. It counts your reveals, so do not use a copy, which would not know of them
     #[arg(long, value_name = "FILE")]
     pub secret: PathBuf,
     /// Positions of the ids in the text, such as 5..9,12; or prompt, or output: all hidden ids of it

@@ -30,7 +30,7 @@ pub struct Proved<'a> {
     claim: Claim,
     /// The claim with the ids that the proof hides, if it hides any.
     secret: Option<Claim>,
-    /// What reveals take was written to this file.
+    /// The file to which the secret of the proof was written, if it has one.
     secret_path: Option<&'a Path>,
 }
 
@@ -162,7 +162,7 @@ impl<'a> Proved<'a> {
         self.secret.as_ref().unwrap_or(&self.claim)
     }
 
-    /// Names the file with what reveals take.
+    /// Names the file with the secret.
     fn secret_text(&self) -> Option<String> {
         let path = self.secret_path?;
         let room = count(self.reveals() as usize, "reveal");

@@ -250,7 +250,7 @@ fn hidden_ids_are_revealed_later() {
     assert!(!dir.path().join("more.reveal").exists());
 }
 
-/// What is no reveal of the proof is refused with the name of the file, and wrong options before anything is proved.
+/// `verify` names the file of a reveal that it refuses, and `prove` refuses wrong options before it proves anything.
 #[test]
 fn reveals_are_refused_by_name() {
     let dir = tempdir().expect("a directory");
@@ -281,55 +281,39 @@ fn reveals_are_refused_by_name() {
     );
     fails(args!["inspect", out], &["a.reveal is a reveal", "verify --reveal"]);
     let none = dir.path().join("none.proof");
+    let there = none.to_str().expect("a name");
     for (more, words) in [
-        (&more[..], &["hidden.secret", "exists already"][..]),
         (
-            &["--prompt", SECRET, "--hide", "--reveals", "1", "--secret", "new"],
-            &["hides no ids"],
+            &["--hide-output", "--reveals", "2", "--secret", name][..],
+            &["hidden.secret", "exists already"][..],
         ),
-        (&["--prompt", SECRET, "--hide-output", "--reveals", "1"], &["--secret"]),
+        (&["--hide", "--reveals", "1", "--secret", "new"], &["hides no ids"]),
+        (&["--hide-output", "--reveals", "1"], &["--secret"]),
         (
-            &[
-                "--prompt",
-                SECRET,
-                "--hide-output",
-                "--reveals",
-                "1",
-                "--secret",
-                none.to_str().expect("a name"),
-            ],
+            &["--hide-output", "--reveals", "1", "--secret", there],
             &["--secret", "where the proof goes"],
         ),
         (
-            &[
-                "--prompt",
-                SECRET,
-                "--hide-output",
-                "--reveals",
-                "1",
-                "--secret",
-                "no folder/new",
-            ],
+            &["--hide-output", "--reveals", "1", "--secret", "no folder/new"],
             &["no folder"],
         ),
+        (&["--hide-output", "--secret", "new"], &["--reveals"]),
         (
-            &["--prompt", SECRET, "--hide-output", "--secret", "new"],
-            &["--reveals"],
-        ),
-        (
-            &[
-                "--prompt",
-                SECRET,
-                "--hide-output",
-                "--reveals",
-                "99",
-                "--secret",
-                "new",
-            ],
+            &["--hide-output", "--reveals", "99", "--secret", "new"],
             &["99 reveals", "at most 20"],
         ),
     ] {
-        let mut args = args!["prove", "--model", shared.model(), "--tokens", "6", "--out", none];
+        let mut args = args![
+            "prove",
+            "--model",
+            shared.model(),
+            "--prompt",
+            SECRET,
+            "--tokens",
+            "6",
+            "--out",
+            none
+        ];
         args.extend(more.iter().map(Into::into));
         fails(args, words);
         assert!(!none.exists(), "{more:?}");

@@ -41,7 +41,7 @@ pub(crate) struct Made {
     pub proof: ChunkProof,
     /// The messages that hide activations, if they are hidden.
     pub hidden: Option<HiddenProof>,
-    /// What reveals take, if there are to be any.
+    /// The secret that reveals need, if the proof leaves room for any.
     pub kept: Option<Kept>,
     /// Saturated values by tensor, over all rows.
     pub saturated: Saturations,

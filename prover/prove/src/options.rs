@@ -12,7 +12,7 @@ pub struct ProofOptions<'a> {
     pub hide_activations: bool,
     /// The ids that the proof hides. If it hides any, it hides the activations, too.
     pub hidden_ids: HiddenIds,
-    /// For how many reveals of ids that the proof hides it leaves room. If there are any, [`crate::ProveReport::kept`] has what they take.
+    /// For how many reveals of ids that the proof hides it leaves room. If there are any, [`crate::ProveReport::kept`] has the secret that they need.
     pub reveals: usize,
     /// Whether the proof is refused, before anything is committed to, if it would list clipped values.
     pub without_clips: bool,

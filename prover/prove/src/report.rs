@@ -17,7 +17,7 @@ pub struct ProveReport {
     pub bytes: Vec<u8>,
     /// The digest of the bytes, to which reveals are bound.
     pub digest: Digest,
-    /// What reveals take, if the proof leaves room for any: a secret, which is taken once.
+    /// The secret that reveals need, if the proof leaves room for any. It is taken once.
     pub kept: Option<KeptOnce>,
     /// Seconds of each phase, in order.
     pub phases: Vec<(String, f64)>,

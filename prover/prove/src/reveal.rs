@@ -31,7 +31,7 @@ pub enum RevealProverError {
     /// The proof hides no such ids.
     #[error(transparent)]
     Ids(RevealError),
-    /// What was kept is not what the proof commits to.
+    /// The secret is of other activations than the proof.
     #[error("the activations and masks in it are not those that the proof commits to")]
     OtherActivations,
     #[error(transparent)]
@@ -46,10 +46,10 @@ pub enum RevealProverError {
 }
 
 /// Reveals these ids, by their positions in the text, ascending: prompt first, from 0 on. `bytes` are those of the proof, which must have been verified, and
-/// `kept` is what was kept of it. What `kept` can be used for once is spent, whatever becomes of the reveal: whoever calls this counts first.
+/// `kept` is its secret. A reveal that leaves the caller counts, so the caller counts it before.
 ///
 /// # Errors
-/// If the proof hides no such ids, or if what was kept is of another proof. A reveal that no verifier would accept is an error, too.
+/// If the proof hides no such ids, or if the secret is of another proof. A reveal that no verifier would accept is an error, too.
 pub fn reveal(
     key: &ModelKey,
     proof: &Proof,

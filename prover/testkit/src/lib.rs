@@ -20,7 +20,7 @@ use tessera_prover::hiding::{Kept, Secrets, TapeKey};
 use tessera_prover::opening::{commit, params_for, Codeword, Split};
 use tessera_prover::stark::tables_root;
 use tessera_prover::vectors::Vectors;
-use tessera_prover::{boundaries, generate_statement, prove_chunk, prove_keeping, public_boundary, ProverModel};
+use tessera_prover::{boundaries, generate_statement, prove_chunk, prove_with_secrets, public_boundary, ProverModel};
 use tessera_recipe::Recipe;
 use tessera_support::progress::Silent;
 use tessera_verifier::context::Context;
@@ -242,8 +242,8 @@ impl TestModel {
         let chunk = Chunk::whole(self.key.config.layers);
         let claim = ChunkStatement::whole(&self.key, &prover.id, &statement, &chunk, context);
         let code = hidden_code(&claim, LeafLimits::OF_STATEMENTS, reveals).expect("a model whose proofs can hide");
-        let (proof, hidden, kept) =
-            prove_keeping(&prover, &claim, &witness, Secrets::draw(code, key), &|_, _| ()).expect("an honest proof");
+        let (proof, hidden, kept) = prove_with_secrets(&prover, &claim, &witness, Secrets::draw(code, key), &|_, _| ())
+            .expect("an honest proof");
         let proof = Proof {
             model: prover.id,
             chunks: vec![proof],

@@ -1,4 +1,4 @@
-//! What reveals take: everything that was committed to in a proof that leaves room for them. It is a secret: with it anybody reads activations and ids.
+//! The secret that a prover keeps in order to make reveals: everything that its proof commits to. Anybody who has it can read activations and ids.
 
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -30,12 +30,12 @@ pub struct Kept {
     coordinates: [Column; COORDINATES],
 }
 
-/// What reveals take, for whoever takes it first: two who have it would count reveals without each other. Copies share it.
+/// The secret of a proof for whoever takes it first. Only one may have it, because two would count their reveals without each other. Copies share it.
 #[derive(Clone, Debug)]
 pub struct KeptOnce(Arc<Mutex<Option<Kept>>>);
 
 impl KeptOnce {
-    /// What nobody has taken yet.
+    /// A secret that nobody has taken yet.
     pub fn new(kept: Kept) -> Self {
         Self(Arc::new(Mutex::new(Some(kept))))
     }
@@ -60,7 +60,7 @@ impl fmt::Debug for Kept {
 }
 
 impl Secrets {
-    /// What reveals of a proof with these secrets take, given the columns of its activations in the order in which they are committed.
+    /// The secret that reveals of a proof with these secrets need, given the columns of its activations in the order in which they are committed.
     pub(crate) fn kept(&self, columns: Vec<Column>) -> Kept {
         Kept {
             columns,

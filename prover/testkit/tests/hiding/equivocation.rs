@@ -99,7 +99,7 @@ struct Other<'a> {
 fn rehearse(scene: &Scene, secrets: Secrets, rehearsal: Rehearsal, Other { ids, change }: &Other<'_>) -> Rehearsed {
     let record = Arc::clone(&rehearsal.record);
     let secrets = secrets.rehearsing(rehearsal);
-    let (proof, hidden) = scene
+    let (proof, hidden, _) = scene
         .claimed(|claim| prove_with_secrets(&scene.model.prover(), claim, ids, secrets, change))
         .expect("a proof");
     let record = record.lock().expect("a record").clone();

@@ -36,7 +36,7 @@ use tessera_verifier::ledger::hidden_security_bits;
 use tessera_verifier::length::{most_bytes, most_hidden_bytes};
 use tessera_verifier::listen::TapeError;
 use tessera_verifier::opening::parts::parts_of;
-use tessera_verifier::opening::{CommitmentParams, OpeningError};
+use tessera_verifier::opening::{CommitmentParams, OpeningError, OpeningProof};
 use tessera_verifier::proof::{ChunkProof, Proof};
 use tessera_verifier::suite::Suite;
 use tessera_verifier::tables::TablesError;
@@ -143,7 +143,7 @@ impl Scene {
         };
         self.claimed(|claim| {
             let made = prove_with_secrets(&prover, claim, &self.witness, secrets, &|_, _| ());
-            let (proof, hidden) = made.expect("a proof");
+            let (proof, hidden, _) = made.expect("a proof");
             let verdict = verify_hidden(claim, LeafLimits::OF_STATEMENTS, &proof, &hidden);
             (proof, hidden, verdict)
         })
@@ -238,6 +238,20 @@ fn every_kind_of_model_hides() {
     }
 }
 
+/// The messages of an opening that are elements, and no rows.
+fn opening_elements(opening: &OpeningProof) -> Vec<K> {
+    let opening = parts_of(opening);
+    let mut all = Vec::new();
+    for code in &opening.codes {
+        all.extend(code.band_rounds.as_flattened());
+        all.push(code.band_value);
+    }
+    all.extend(&opening.cross_values);
+    all.extend(opening.fold_rounds.as_flattened());
+    all.extend(&opening.final_message);
+    all
+}
+
 /// Two proofs of one statement have no message and no answer in common, place by place.
 #[test]
 fn two_proofs_of_a_statement_have_no_element_in_common() {
@@ -258,14 +272,7 @@ fn two_proofs_of_a_statement_have_no_element_in_common() {
         all.extend(chunk.matmuls.sumcheck.rounds.as_flattened());
         all.extend(chunk.matmuls.operands.as_flattened());
         all.extend(chunk.linear.rounds.as_flattened());
-        let opening = parts_of(&chunk.opening);
-        for code in &opening.codes {
-            all.extend(code.band_rounds.as_flattened());
-            all.push(code.band_value);
-        }
-        all.extend(&opening.cross_values);
-        all.extend(opening.fold_rounds.as_flattened());
-        all.extend(&opening.final_message);
+        all.extend(opening_elements(&chunk.opening));
         all
     };
     let [first, second] = [first, second].map(|proof| elements(&proof));

@@ -313,15 +313,8 @@ fn reveals_have_masks_of_their_own() {
     let [first, second] = [0, 1].map(|_| {
         let bytes = own.reveal(ids.clone()).expect("a reveal");
         let reveal = Reveal::from_bytes(&bytes).expect("a reveal");
-        let opening = parts_of(&reveal.opening).clone();
         let mut all: Vec<K> = reveal.linear.rounds.as_flattened().to_vec();
-        for code in &opening.codes {
-            all.extend(code.band_rounds.as_flattened());
-            all.push(code.band_value);
-        }
-        all.extend(&opening.cross_values);
-        all.extend(opening.fold_rounds.as_flattened());
-        all.extend(&opening.final_message);
+        all.extend(opening_elements(&reveal.opening));
         all.extend(reveal.tape.values);
         all
     });
@@ -338,6 +331,9 @@ fn a_proof_leaves_room_for_so_many_reveals() {
     let queries = key.weights.queries();
     let most = most_reveals(&key.weights);
     assert!((1 + most) * 2 * queries <= 4_095 && (2 + most) * 2 * queries > 4_095);
+    let lengths = scene.statement.lengths();
+    assert!(hidden_security_bits(key, lengths, most).is_some());
+    assert!(hidden_security_bits(key, lengths, most + 1).is_none());
     let hiding = |reveals| ProofOptions {
         reveals,
         ..hiding(BOTH)

@@ -54,7 +54,7 @@ impl Scene {
         self.claimed(|claim| {
             let secrets = Secrets::draw(self.code(), &TapeKey::of_test(9));
             let made = prove_with_secrets(&self.model.prover(), claim, &self.witness, secrets, change);
-            let (proof, hidden) = made.expect("a proof");
+            let (proof, hidden, _) = made.expect("a proof");
             verify_hidden(claim, LeafLimits::OF_STATEMENTS, &proof, &hidden)
         })
     }
