@@ -13,6 +13,7 @@ mod encoders;
 mod fiat_shamir;
 mod forward;
 mod heads;
+mod hidden;
 mod lookups;
 mod norms;
 mod padding;
@@ -26,6 +27,8 @@ mod table_tree;
 mod values;
 mod windows;
 mod wires;
+
+use std::cell::RefCell;
 
 use tessera_circuits::air::tables::LookupTables;
 use tessera_circuits::chunk::{Boundary, Chunk, Ends};
@@ -253,13 +256,29 @@ impl Scene {
         }
     }
 
-    /// Forges a proof, with all work that its challenges ask for, and gives it to the verifier, as bytes if it is one of all layers.
+    /// Forges a proof, with all work that its challenges ask for, and gives it to the verifier, as bytes if it is one of all layers. Its trace is then
+    /// proved once more by a prover that hides it.
     pub fn attempt(&self, hooks: &Hooks<'_>) -> Result<(), VerifyError> {
         if self.chunk == Chunk::whole(self.chunk.of) && hooks.limits == LeafLimits::OF_STATEMENTS {
-            let bytes = reworked(&self.model.key, self.forge(hooks))
+            let seen = RefCell::new(Vec::new());
+            let look = |shape: &Shape, columns: &mut [Columns]| {
+                (hooks.columns)(shape, columns);
+                *seen.borrow_mut() = columns.to_vec();
+            };
+            let hooks = Hooks {
+                columns: &look,
+                ..*hooks
+            };
+            let bytes = reworked(&self.model.key, self.forge(&hooks))
                 .to_bytes()
                 .expect("a proof");
-            return verify_bytes(&self.model.key, &bytes).map(|_| ());
+            let verdict = verify_bytes(&self.model.key, &bytes).map(|_| ());
+            // A trace with other limbs has other columns than a prover that hides it would commit to.
+            let own = self.shape().limbs;
+            if hooks.limbs.unwrap_or(own) == own {
+                self.assert_same_when_hidden(&seen.borrow(), &verdict);
+            }
+            return verdict;
         }
         let prover = self.model.prover();
         let ends = Ends {

@@ -9,7 +9,7 @@ use tessera_verifier::proof::ChunkProof;
 use tessera_verifier::stark::StarkError;
 use tessera_verifier::verify::{verify_bytes, VerifyError};
 
-use crate::{honest, Honest};
+use crate::{hidden, honest, Honest};
 
 const MUTATIONS: u64 = 3000;
 
@@ -70,7 +70,11 @@ fn mutate(bytes: &[u8], other: &[u8], rng: &mut SplitMix) -> (&'static str, Vec<
 
 #[test]
 fn mutated_bytes_are_rejected() {
-    let [Honest { key, bytes, .. }, other] = honest();
+    rejects_mutated_bytes(honest());
+    rejects_mutated_bytes(hidden::honest());
+}
+
+fn rejects_mutated_bytes([Honest { key, bytes, .. }, other]: &[Honest; 2]) {
     let others = [&other.bytes, bytes];
     let mut rng = SplitMix(0x7465_7373);
     let mut tried = 0;

@@ -1,10 +1,14 @@
 //! Contexts that are changed, removed and added: a proof holds in its own only.
 
 use tessera_circuits::model::WeightFormat;
+use tessera_circuits::statement::HiddenIds;
+use tessera_prover::hiding::TapeKey;
 use tessera_testkit::{odd_config, random_ids, random_model, reworked, TestModel};
 use tessera_verifier::codec::{CodecError, FileKind};
 use tessera_verifier::context::Context;
 use tessera_verifier::gkr::GkrError;
+use tessera_verifier::key::ModelKey;
+use tessera_verifier::opening::OpeningError;
 use tessera_verifier::proof::Proof;
 use tessera_verifier::suite::Suite;
 use tessera_verifier::verify::{verify_bytes, VerifyError};
@@ -24,26 +28,36 @@ fn a_context_is_not_changed_removed_or_added() {
         let model = TestModel::of_suite(suite, random_model(config.clone(), WeightFormat::Int16, 7));
         let prompt = random_ids(&config, 4, 3);
         for layers in [vec![config.layers], vec![1; config.layers]] {
-            let prove = |context| model.prove_chunks_in(context, &prompt, 3, &layers);
-            let (plain, own) = (prove(None), prove(Some(context(1))));
-            let held = |proof: &Proof| verify_bytes(&model.key, &proof.to_bytes().expect("a file"));
-            assert_eq!(held(&plain).expect("an honest proof").context, None);
-            assert_eq!(held(&own).expect("an honest proof").context, Some(context(1)));
-            for (proof, other) in [(&own, Some(context(2))), (&own, None), (&plain, Some(context(1)))] {
-                let changed = Proof {
-                    context: other,
-                    ..proof.clone()
-                };
-                // Without the work before the lookups the change is found even earlier.
-                assert!(held(&changed).is_err());
-                let result = held(&reworked(&model.key, changed));
-                assert!(
-                    matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. }))),
-                    "{:?} as {other:?}: {result:?}",
-                    proof.context
-                );
-            }
+            let chunks = |context| model.prove_chunks_in(context, &prompt, 3, &layers);
+            is_bound(&model.key, &chunks);
         }
+        let hidden = |context| model.prove_hidden((&TapeKey::of_test(5), &HiddenIds::default()), context, &prompt, 3);
+        is_bound(&model.key, &hidden);
+    }
+}
+
+/// Asserts it of what proves a statement in a context and in none.
+fn is_bound(key: &ModelKey, prove: &dyn Fn(Option<Context>) -> Proof) {
+    let (plain, own) = (prove(None), prove(Some(context(1))));
+    let held = |proof: &Proof| verify_bytes(key, &proof.to_bytes().expect("a file"));
+    assert_eq!(held(&plain).expect("an honest proof").context, None);
+    assert_eq!(held(&own).expect("an honest proof").context, Some(context(1)));
+    for (proof, other) in [(&own, Some(context(2))), (&own, None), (&plain, Some(context(1)))] {
+        let changed = Proof {
+            context: other,
+            ..proof.clone()
+        };
+        // Without the work before the lookups the change is found even earlier.
+        assert!(held(&changed).is_err());
+        let result = held(&reworked(key, changed));
+        // The folding proves all equations of a proof that hides.
+        let hides = proof.hidden.is_some();
+        assert!(
+            matches!(result, Err(VerifyError::Gkr(GkrError::Layer { .. })) if !hides)
+                || matches!(result, Err(VerifyError::Opening(OpeningError::FoldClaim)) if hides),
+            "{:?} as {other:?}: {result:?}",
+            proof.context
+        );
     }
 }
 

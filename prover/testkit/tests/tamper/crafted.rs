@@ -10,6 +10,7 @@ use tessera_circuits::statement::StatementError;
 use tessera_testkit::{place_of, reworked, OfStark};
 use tessera_verifier::gkr::{self, GkrError};
 use tessera_verifier::opening::parts::{parts_of_mut, ProofParts};
+use tessera_verifier::opening::OpeningError;
 use tessera_verifier::policy::STARK_LOG_LAST_LAYER;
 use tessera_verifier::proof::ChunkProof;
 use tessera_verifier::stark::StarkError;
@@ -17,7 +18,7 @@ use tessera_verifier::sumcheck::instance_scale;
 use tessera_verifier::verify::VerifyError;
 
 use crate::tree::Tree;
-use crate::{answer, honest, with_work, Honest};
+use crate::{answer, hidden, honest, with_work, Honest};
 
 /// The factors of the products changed so that the matmul sumcheck still ends in them. What it would gain: a
 /// free one-hot matrix, that is, other tokens.
@@ -71,18 +72,30 @@ fn sums_moved_between_lookups_and_tables_are_rejected() {
 /// would gain: values of one commitment read as those of the other.
 #[test]
 fn openings_of_the_other_commitment_are_rejected() {
-    let [Honest { key, proof, .. }, _] = honest();
     let changes: [&dyn Fn(&mut ProofParts); 3] = [
         &|p| p.codes[1] = p.codes[0].clone(),
         &|p| p.codes[0] = p.codes[1].clone(),
         &|p| p.codes.swap(0, 1),
     ];
-    for change in changes {
-        let mut tampered = proof.clone();
-        change(parts_of_mut(&mut tampered.chunks[0].opening));
-        let result = answer(key, &tampered);
-        assert!(matches!(result, Err(VerifyError::Opening(_))), "{result:?}");
+    for [Honest { key, proof, .. }, _] in [honest(), hidden::honest()] {
+        for change in changes {
+            let mut tampered = proof.clone();
+            change(parts_of_mut(&mut tampered.chunks[0].opening));
+            let result = answer(key, &tampered);
+            assert!(matches!(result, Err(VerifyError::Opening(_))), "{result:?}");
+        }
     }
+}
+
+/// A proof that hides with the root of the weights as that of the activations, which are hidden by nothing then.
+#[test]
+fn the_root_of_the_weights_hides_no_activations() {
+    let [Honest { key, proof, .. }, _] = hidden::honest();
+    let mut tampered = proof.clone();
+    tampered.chunks[0].activations = key.weights_root;
+    let result = answer(key, &reworked(key, tampered));
+    let folds = VerifyError::Opening(OpeningError::FoldClaim);
+    assert_eq!(result.expect_err("another root").to_string(), folds.to_string());
 }
 
 /// The root of the weights as that of the activations, and roots of the activations in place of those of the tables'
@@ -109,7 +122,12 @@ fn roots_of_another_role_are_rejected() {
 /// Every field of a proof, small or large, taken from another honest proof of the same model and shape.
 #[test]
 fn fields_of_another_honest_proof_are_rejected() {
-    let [Honest { key, proof, .. }, other] = honest();
+    rejects_fields_of_another(honest(), 40);
+    rejects_fields_of_another(hidden::honest(), 20);
+}
+
+/// At least so many fields differ.
+fn rejects_fields_of_another([Honest { key, proof, .. }, other]: &[Honest; 2], least: usize) {
     let other = &other.proof;
     answer(key, other).expect("the other proof verifies");
     let (own, other) = (Tree::new(proof), Tree::new(other));
@@ -127,7 +145,7 @@ fn fields_of_another_honest_proof_are_rejected() {
         }
     }
     assert!(accepted.is_empty(), "{accepted:?}");
-    assert!(tried > 40, "{tried} fields differ");
+    assert!(tried > least, "{tried} fields differ");
 }
 
 /// A last FRI layer that is well formed but of another degree. What it would gain: with one of a higher degree,
@@ -159,17 +177,18 @@ fn last_layers_of_another_degree_are_rejected() {
 /// for, and sums of softmax rows beyond their bounds.
 #[test]
 fn statements_beyond_the_context_are_rejected() {
-    let [Honest { key, proof, .. }, _] = honest();
-    let context = key.config.context;
-    let mut tampered = proof.clone();
-    tampered.statement.prompt = vec![1; context + 2 - proof.statement.output.len()];
-    let expected = StatementError::TooLong {
-        rows: context + 1,
-        context,
-    };
-    let result = answer(key, &tampered);
-    assert!(
-        matches!(&result, Err(VerifyError::Statement(error)) if *error == expected),
-        "{result:?}"
-    );
+    for [Honest { key, proof, .. }, _] in [honest(), hidden::honest()] {
+        let context = key.config.context;
+        let mut tampered = proof.clone();
+        tampered.statement.prompt = vec![1; context + 2 - proof.statement.output.len()];
+        let expected = StatementError::TooLong {
+            rows: context + 1,
+            context,
+        };
+        let result = answer(key, &tampered);
+        assert!(
+            matches!(&result, Err(VerifyError::Statement(error)) if *error == expected),
+            "{result:?}"
+        );
+    }
 }

@@ -7,6 +7,7 @@ use tessera_circuits::statistics::StatisticsError;
 use tessera_verifier::codec::CodecError;
 use tessera_verifier::gkr::{GkrError, GroupProof};
 use tessera_verifier::labels::{CLAIMS_WORK, COLUMN_WORK, FOLD_WORK, LOOKUP_WORK, POINTS_WORK, SUM_WORK};
+use tessera_verifier::listen::TapeError;
 use tessera_verifier::opening::parts::{parts_of, ProofParts};
 use tessera_verifier::opening::{CommitmentName, OpeningError, TreeName};
 use tessera_verifier::policy::{OPENING_GRIND_BITS, STARK_LOG_LAST_LAYER};
@@ -16,6 +17,7 @@ use tessera_verifier::stark::StarkError;
 use tessera_verifier::sumcheck::SumcheckError;
 use tessera_verifier::verify::VerifyError;
 
+use crate::hidden;
 use crate::tree::{Op, Pattern};
 
 /// Places, an operation on them, and how the verifier must answer.
@@ -30,7 +32,7 @@ pub struct Row {
 }
 
 impl Row {
-    fn new(places: &str, op: Op, text: &'static str, expected: impl Fn(&VerifyError) -> bool + 'static) -> Self {
+    pub fn new(places: &str, op: Op, text: &'static str, expected: impl Fn(&VerifyError) -> bool + 'static) -> Self {
         Self {
             places: Pattern(places.to_owned()),
             op,
@@ -55,6 +57,21 @@ impl Row {
         self.places.0.split_once("].").map_or(&self.places.0, |(_, rest)| rest)
     }
 
+    /// The same row for a proof that hides activations: the folding proves all equations between messages, so that it is where a message breaks
+    /// one of them.
+    pub fn when_hidden(self) -> Self {
+        let equations = ["GkrError::Layer", "VerifyError::Matmuls", "OpeningError::BandClaim"];
+        let folds: fn(&VerifyError) -> bool = |e| matches!(e, VerifyError::Opening(OpeningError::FoldClaim));
+        match (&self.other, equations.iter().any(|own| self.text.contains(own))) {
+            (Some(_), _) => Self {
+                other: Some(folds),
+                ..self
+            },
+            (None, true) => Self::new(&self.places.0, self.op, "OpeningError::FoldClaim", folds),
+            (None, false) => self,
+        }
+    }
+
     /// Does the row allow this error?
     pub fn allows(&self, error: &VerifyError) -> bool {
         self.is_expected(error) || self.other.is_some_and(|other| other(error))
@@ -67,10 +84,11 @@ macro_rules! row {
         Row::new($places.as_ref(), Op::$op, stringify!($error $(if $guard)?), move |e| matches!(e, $error $(if $guard)?))
     };
 }
+pub(crate) use row;
 
 /// The rows of a sequence whose length follows from statement and key: one entry less, one more, none. The
 /// error names what it is, as [`length`] does, and both lengths.
-fn lengths(places: &str, name: impl Into<String>) -> [Row; 3] {
+pub fn lengths(places: &str, name: impl Into<String>) -> [Row; 3] {
     let name = name.into();
     let row = |op, fits: fn(usize, usize) -> bool| {
         let name = name.clone();
@@ -89,6 +107,7 @@ fn lengths(places: &str, name: impl Into<String>) -> [Row; 3] {
 fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
     let (what, got, expected) = match error {
         VerifyError::Products { got, expected } => ("products".to_owned(), got, expected),
+        VerifyError::Digits { got, expected } => ("digits".to_owned(), got, expected),
         VerifyError::Boundaries(BoundaryError::Length { index, got, expected }) => {
             (format!("boundary {index}"), got, expected)
         }
@@ -111,6 +130,9 @@ fn length(error: &VerifyError) -> Option<(String, usize, usize)> {
 fn opening_length(error: &OpeningError) -> Option<(String, usize, usize)> {
     match error {
         OpeningError::Length { what, got, expected } => Some((format!("opening: {what}"), *got, *expected)),
+        OpeningError::Tape(TapeError::Answers { got, expected }) => {
+            Some(("opening: answers".to_owned(), *got, *expected))
+        }
         OpeningError::OpenedValues { tree, got, expected } => Some((format!("opening: {tree}"), *got, *expected)),
         _ => None,
     }
@@ -139,11 +161,13 @@ fn redrawn(row: Row) -> Row {
 
 /// A nonce of the proof of work before a challenge, which was changed. Some nonce of 256 has the work, too: then `other` finds the
 /// other challenge.
-fn nonce(place: &str, label: &'static str, other: fn(&VerifyError) -> bool) -> [Row; 2] {
+pub fn nonce(place: &str, label: &'static str, other: fn(&VerifyError) -> bool) -> [Row; 2] {
     let missing = move |e: &VerifyError| match e {
         VerifyError::Work(own) => own.work.label == label,
         VerifyError::Sumcheck(SumcheckError::Work(own)) => own.work.label == label,
-        VerifyError::Opening(OpeningError::Work(own)) => own.work.label == label,
+        VerifyError::Opening(OpeningError::Work(own) | OpeningError::Tape(TapeError::Work(own))) => {
+            own.work.label == label
+        }
         _ => false,
     };
     [Op::Change, Op::Modulus].map(|op| Row {
@@ -159,6 +183,9 @@ const OODS: &str = "The composition polynomial OODS value does not match the tra
 
 /// All rows; where two of them match, the first one counts.
 pub fn rows(proof: &Proof) -> Vec<Row> {
+    if proof.hidden.is_some() {
+        return hidden::rows(proof);
+    }
     let mut rows = statement();
     rows.extend(chain(proof.boundaries.len()));
     for (i, own) in proof.chunks.iter().enumerate() {
@@ -171,7 +198,7 @@ pub fn rows(proof: &Proof) -> Vec<Row> {
 }
 
 /// The rows of the proof of a chunk.
-fn of_chunk(proof: &ChunkProof) -> Vec<Row> {
+pub fn of_chunk(proof: &ChunkProof) -> Vec<Row> {
     let mut rows = clips(proof);
     rows.extend(lookups(&proof.lookups));
     rows.extend(sumchecks());

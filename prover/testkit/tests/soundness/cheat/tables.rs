@@ -76,11 +76,13 @@ impl<'a> Side<'a> {
         }
         let config = hooks.pcs.unwrap_or(stark_config());
         let mut scheme = Scheme::new(config, twiddles);
+        scheme.set_store_polynomials_coefficients();
         let honest = LookupTables::new(&key.params, &key.config);
         let shown = if hooks.hide_tables { &honest } else { &tables };
         commit(&mut scheme, &shown.columns, transcript.channel());
         if hooks.hide_tables {
             let mut other = Scheme::new(config, twiddles);
+            other.set_store_polynomials_coefficients();
             commit(&mut other, &tables.columns, &mut SuiteChannel::default());
             scheme.trees[0] = other.trees.remove(0);
         }
