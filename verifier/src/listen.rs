@@ -62,6 +62,8 @@ pub enum TapeError {
     Layout,
     #[error("hiding: {got} answers about products, expected {expected}")]
     Answers { got: usize, expected: usize },
+    #[error("hiding: nothing is said of the tape")]
+    Unsaid,
     #[error(transparent)]
     NotCanonical(#[from] NotCanonical),
     #[error(transparent)]

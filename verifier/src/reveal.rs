@@ -205,7 +205,7 @@ impl<'a> Revealing<'a> {
         let mut transcript = self.open_transcript();
         let root = *transcript.receive(MASK, said.part(|p| &p.mask))?;
         let batch = self.batch(transcript.challenge(CLAIMS));
-        let mut listener = Hearing::new(transcript, &self.mask.tape, said.part(|p| &p.tape));
+        let mut listener = Hearing::new(transcript, &self.mask.tape);
         let (rounds, nonce) = (said.part(|p| &p.linear), said.part(|p| &p.linear_work));
         let end = sumcheck::verify(
             CLAIMS,
@@ -303,9 +303,10 @@ pub fn verify_reveal(key: &ModelKey, proof: &Proof, bytes: &[u8], reveal: &[u8])
     }
     let revealing = Revealing::of(key, proof, bytes, reveal.pairs())?;
     let said = revealing.hear(&reveal)?;
-    let mut listener = said.listener.clone();
     let claims = said.claims(&revealing);
-    opening::verify(&claims, Unread::of(&reveal).part(|p| &p.opening), &mut listener)?;
+    let reveal = Unread::of(&reveal);
+    let mut listener = said.listener.opening(reveal.part(|p| &p.tape));
+    opening::verify(&claims, reveal.part(|p| &p.opening), &mut listener)?;
     Ok(FoundIds {
         security_bits: revealing.security_bits(),
         ids: revealing.ids,

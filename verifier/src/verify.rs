@@ -28,7 +28,7 @@ pub use self::chunk::{
 };
 pub use self::error::VerifyError;
 use self::hidden::check_reveals;
-pub use self::hidden::{hear, hidden_code, verify_hidden};
+pub use self::hidden::{hear, hidden_code, verify_heard, verify_hidden};
 pub use self::matmuls::{weight_claim, weight_families};
 
 /// What an accepted proof proves.

@@ -10,15 +10,15 @@ use tessera_circuits::trees::{lookup_trees, Forest, LookupTree};
 use tessera_circuits::wiring::{Points, Public};
 use tessera_model::forward::{ForwardState, Saturations};
 use tessera_model::passes::Traffic;
-use tessera_verifier::hiding::{HiddenCode, HiddenProof, TapeProof};
+use tessera_verifier::hiding::{Hearing, HiddenProof, TapeProof};
 use tessera_verifier::labels::{ACTIVATIONS, CLAIMS, LOOKUP_WORK, POINTS, POINTS_WORK};
 use tessera_verifier::message::Unread;
 use tessera_verifier::opening::{sum_of_claims, CommitmentParams, OpenedColumns, OpeningError, OpeningProof};
 use tessera_verifier::proof::{ChunkProof, TableProof};
 use tessera_verifier::tables::{draw_relations, draw_weight};
 use tessera_verifier::verify::{
-    absorb_statistics, hear, open_transcript, verify_chunk_with, verify_hidden, weight_families, ChunkStatement,
-    VerifyError,
+    absorb_statistics, hear, open_transcript, verify_chunk_with, verify_heard, weight_families, ChunkStatement,
+    Conversation,
 };
 
 use crate::activations::{committed_columns, Activations, UnitClaim};
@@ -46,6 +46,9 @@ pub(crate) struct Made {
     /// Saturated values by tensor, over all rows.
     pub saturated: Saturations,
 }
+
+/// What the verifier of a proof that hides has heard before the opening, which needs its equations; nothing if a proof hides nothing.
+type HeardHidden<'a> = Option<Conversation<Hearing<'a>>>;
 
 /// The statement with all of its ids, what was recorded while it was generated, whether clipped values are refused, and the secrets that hide.
 pub(crate) type Asked<'a, 'b> = (&'a Statement, Option<ForwardState<'b>>, bool, Option<&'a Secrets>);
@@ -76,9 +79,10 @@ pub(crate) fn checked(
     if got > 0 && without_clips {
         return Err(ProveError::Clips { got });
     }
-    let made = unchecked(model, claim, boundaries, run, (limits, secrets), watch)?;
-    let check = || match &made.hidden {
-        Some(hidden) => verify_hidden(claim, limits, &made.proof, hidden),
+    let (made, heard) = unchecked(model, claim, boundaries, run, (limits, secrets), watch)?;
+    // What was heard for the opening is not heard again.
+    let check = || match heard.as_ref().zip(made.hidden.as_ref()) {
+        Some((heard, hidden)) => verify_heard(claim, heard, &made.proof.opening, &hidden.tape),
         None => verify_chunk_with(claim, limits, &made.proof),
     };
     watch.phase("check", check).map_err(ProveError::Check)?;
@@ -86,14 +90,14 @@ pub(crate) fn checked(
 }
 
 /// The phases of the protocol.
-pub(crate) fn unchecked(
+pub(crate) fn unchecked<'s>(
     model: &ProverModel<'_>,
     claim: &ChunkStatement<'_>,
     mut boundaries: Boundaries<'_>,
     run: Run,
-    (limits, secrets): (LeafLimits, Option<&Secrets>),
+    (limits, secrets): (LeafLimits, Option<&'s Secrets>),
     watch: &mut Stopwatch<'_>,
-) -> Result<Made, ProveError> {
+) -> Result<(Made, HeardHidden<'s>), ProveError> {
     let (key, statement, chunk, shape) = (claim.key, claim.statement, claim.chunk, &run.shape);
     let device = model.device;
     // Commitments before any challenge.
@@ -203,15 +207,12 @@ pub(crate) fn unchecked(
         digits: digits.proof,
         tape: TapeProof::default(),
     });
+    let hears = code.zip(hidden.as_ref());
+    let hears = hears.map(|(code, hidden)| watch.phase("check", || hear(claim, limits, &proof, code, hidden)));
+    let heard = hears.transpose().map_err(ProveError::Check)?;
     let mut equations = |opening: &OpeningProof, tape: &TapeProof| {
-        let said = hidden.clone().map(|own| HiddenProof {
-            tape: tape.clone(),
-            ..own
-        });
-        code.zip(said).map_or_else(
-            || Ok(Equations::default()),
-            |(code, said)| heard(claim, limits, &proof, opening, (code, &said)),
-        )
+        let heard = heard.as_ref();
+        heard.map_or_else(|| Ok(Equations::default()), |heard| left(claim, heard, opening, tape))
     };
     let mut veil = secrets.map(|secrets| Veil {
         secrets,
@@ -244,30 +245,27 @@ pub(crate) fn unchecked(
     let revealing = secrets.filter(|own| own.code().reveals > 0);
     let keep = |secrets: &Secrets| Ok::<_, DeviceError>(secrets.kept(held.take(&committed_columns(shape))?));
     let kept = revealing.map(keep).transpose()?;
-    Ok(Made {
+    let made = Made {
         proof,
         hidden,
         kept,
         saturated: run.saturated,
-    })
+    };
+    Ok((made, heard))
 }
 
 /// The equations of a proof that hides activations, as the verifier has them when it has heard everything up to the folding of the opening.
-fn heard(
+fn left(
     claim: &ChunkStatement<'_>,
-    limits: LeafLimits,
-    proof: &ChunkProof,
+    heard: &Conversation<Hearing<'_>>,
     opening: &OpeningProof,
-    (code, said): (&HiddenCode, &HiddenProof),
+    tape: &TapeProof,
 ) -> Result<Equations, OpeningProverError> {
-    let refused = |error: VerifyError| OpeningProverError::Equations(Box::new(error));
-    let conversation = hear(claim, limits, proof, code, said).map_err(refused)?;
-    let mut listener = conversation.transcript.clone();
-    let claims = conversation.claims(claim.key, claim.chunk);
-    let value = sum_of_claims(&claims, Unread::of(opening), &mut listener).map_err(|e| refused(e.into()))?;
-    listener
-        .equations(value)
-        .map_err(|e| refused(OpeningError::from(e).into()))
+    let refused = |error: OpeningError| OpeningProverError::Equations(Box::new(error));
+    let mut listener = heard.transcript.opening(Unread::of(tape));
+    let claims = heard.claims(claim.key, claim.chunk);
+    let value = sum_of_claims(&claims, Unread::of(opening), &mut listener).map_err(refused)?;
+    listener.equations(value).map_err(|e| refused(e.into()))
 }
 
 /// Everything that is claimed of sums of columns.

@@ -231,7 +231,7 @@ pub fn prove_with_secrets(
     let mut run = Run::of(model.placed(), claim, witness, true, None, None, &mut watch)?;
     change(&run.shape, &mut run.columns);
     let asked = (LeafLimits::OF_STATEMENTS, Some(&secrets));
-    let made = unchecked(model, claim, Boundaries::default(), run, asked, &mut watch)?;
+    let (made, _) = unchecked(model, claim, Boundaries::default(), run, asked, &mut watch)?;
     Ok((made.proof, made.hidden.unwrap_or_default(), made.kept))
 }
 

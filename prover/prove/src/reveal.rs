@@ -161,10 +161,10 @@ fn claimed(kept: &Kept, revealing: &Revealing<'_>) -> Vec<Vec<Column>> {
 fn heard(revealing: &Revealing<'_>, said: &Reveal) -> Result<Equations, OpeningProverError> {
     let refused = |error: RevealError| OpeningProverError::Equations(Box::new(error));
     let conversation = revealing.hear(said).map_err(refused)?;
-    let mut listener = conversation.listener.clone();
+    let said = Unread::of(said);
+    let mut listener = conversation.listener.opening(said.part(|p| &p.tape));
     let claims = conversation.claims(revealing);
-    let opening = Unread::of(said).part(|p| &p.opening);
-    let value = sum_of_claims(&claims, opening, &mut listener).map_err(|e| refused(e.into()))?;
+    let value = sum_of_claims(&claims, said.part(|p| &p.opening), &mut listener).map_err(|e| refused(e.into()))?;
     listener
         .equations(value)
         .map_err(|e| refused(OpeningError::from(e).into()))

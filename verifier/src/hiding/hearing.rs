@@ -17,7 +17,8 @@ type K = SecureField;
 pub struct Hearing<'a> {
     transcript: Transcript,
     tape: &'a Tape,
-    said: Unread<'a, TapeProof>,
+    /// The messages about the tape, which the opening hears.
+    said: Option<Unread<'a, TapeProof>>,
     /// The pad of the next element.
     next: usize,
     products: Vec<Products<Padded>>,
@@ -27,15 +28,32 @@ pub struct Hearing<'a> {
 
 impl<'a> Hearing<'a> {
     /// A conversation whose transcript has absorbed everything up to the first message under pads.
-    pub const fn new(transcript: Transcript, tape: &'a Tape, said: Unread<'a, TapeProof>) -> Self {
+    pub const fn new(transcript: Transcript, tape: &'a Tape) -> Self {
         Self {
             transcript,
             tape,
-            said,
+            said: None,
             next: tape.unused,
             products: Vec::new(),
             equations: Vec::new(),
         }
+    }
+
+    /// The same conversation, whose opening hears these messages about the tape.
+    pub fn opening<'b>(&self, said: Unread<'b, TapeProof>) -> Hearing<'b>
+    where
+        'a: 'b,
+    {
+        let own: Hearing<'b> = self.clone();
+        Hearing {
+            said: Some(said),
+            ..own
+        }
+    }
+
+    /// What is said of the tape in the opening.
+    fn said(&self) -> Result<Unread<'a, TapeProof>, TapeError> {
+        self.said.ok_or(TapeError::Unsaid)
     }
 
     /// Draws the challenge that batches the value of the claim and all equations. Returns `h` and `c` of docs/protocol.md, section 17.4: the weights of the entries
@@ -147,7 +165,7 @@ impl Listener for Hearing<'_> {
         }
         let challenge = self.transcript.challenge(ANSWERS);
         let expected = tape.products.iter().map(|own| own.operands.len()).sum();
-        let said = self.said.part(|own| &own.answers);
+        let said = self.said()?.part(|own| &own.answers);
         let said = said.exactly(expected, |got| TapeError::Answers { got, expected })?;
         let mut answers = self.transcript.receive(ANSWERS, said)?;
         for (equation, tape) in products.iter().zip(&tape.products) {
@@ -161,10 +179,9 @@ impl Listener for Hearing<'_> {
 
     fn fold(&mut self, value: Padded) -> Result<FoldedClaim, TapeError> {
         let (weights, constant) = self.equations(value)?;
-        let said = self.said.part(|own| &own.values);
-        let [sum, tape, equations] = *self.transcript.receive(TAPE_VALUES, said)?;
-        self.transcript
-            .receive_work(TAPE_WORK, self.said.part(|own| &own.work))?;
+        let said = self.said()?;
+        let [sum, tape, equations] = *self.transcript.receive(TAPE_VALUES, said.part(|own| &own.values))?;
+        self.transcript.receive_work(TAPE_WORK, said.part(|own| &own.work))?;
         let [scale, weight] = TAPE.map(|label| self.transcript.challenge(label));
         Ok(FoldedClaim {
             value: sum + scale * tape + weight * (equations + scale * (constant - sum)),

@@ -234,7 +234,7 @@ fn a_mask_has_one_commitment() {
     };
     let refusal = |names: &[CommitmentName]| {
         let claims: Vec<_> = names.iter().map(|name| claim(*name)).collect();
-        let mut hearing = Hearing::new(Transcript::new("masks"), &tape, Unread::of(&said));
+        let mut hearing = Hearing::new(Transcript::new("masks"), &tape).opening(Unread::of(&said));
         verify(&claims, Unread::of(&proof), &mut hearing).expect_err("an empty proof")
     };
     let (weights, activations) = (CommitmentName::Weights, CommitmentName::Activations);

@@ -4,10 +4,10 @@ use tessera_circuits::shape::LeafLimits;
 
 use super::chunk::{conversation, ChunkStatement, Conversation};
 use super::error::VerifyError;
-use crate::hiding::{most_reveals, Hearing, HiddenCode, HiddenProof};
+use crate::hiding::{most_reveals, Hearing, HiddenCode, HiddenProof, TapeProof};
 use crate::key::ModelKey;
 use crate::message::Unread;
-use crate::opening;
+use crate::opening::{self, OpeningProof};
 use crate::proof::ChunkProof;
 use crate::tables::Tables;
 
@@ -33,15 +33,15 @@ pub fn hidden_code(claim: &ChunkStatement<'_>, limits: LeafLimits, reveals: usiz
     HiddenCode::of(key, chunk, &shape, reveals).ok_or(VerifyError::HiddenCode)
 }
 
-/// Verifies what is said of a chunk whose activations are hidden up to the equations that are left, which are opened with the tape.
+/// Verifies what is said of a chunk whose activations are hidden before its opening.
 pub fn hear<'a>(
     claim: &ChunkStatement<'_>,
     limits: LeafLimits,
     proof: &ChunkProof,
     code: &'a HiddenCode,
-    hidden: &'a HiddenProof,
+    hidden: &HiddenProof,
 ) -> Result<Conversation<Hearing<'a>>, VerifyError> {
-    let listen = |transcript| Hearing::new(transcript, &code.tape, Unread::of(hidden).part(|p| &p.tape));
+    let listen = |transcript| Hearing::new(transcript, &code.tape);
     let mut said = conversation(claim, limits, proof, Some((code, Unread::of(hidden))), listen)?;
     // Before the opening: its equation is one of those that the opening proves.
     let tables = Unread::of(proof).part(|p| &p.tables);
@@ -59,8 +59,17 @@ pub fn verify_hidden(
 ) -> Result<(), VerifyError> {
     let code = hidden_code(claim, limits, hidden.reveals as usize)?;
     let said = hear(claim, limits, proof, &code, hidden)?;
-    let mut listener = said.transcript.clone();
+    verify_heard(claim, &said, &proof.opening, &hidden.tape)
+}
+
+/// Verifies the opening of a chunk whose activations are hidden, which proves with the tape what was said before and could not be checked.
+pub fn verify_heard(
+    claim: &ChunkStatement<'_>,
+    said: &Conversation<Hearing<'_>>,
+    opening: &OpeningProof,
+    tape: &TapeProof,
+) -> Result<(), VerifyError> {
+    let mut listener = said.transcript.opening(Unread::of(tape));
     let claims = said.claims(claim.key, claim.chunk);
-    let opening = Unread::of(proof).part(|p| &p.opening);
-    Ok(opening::verify(&claims, opening, &mut listener)?)
+    Ok(opening::verify(&claims, Unread::of(opening), &mut listener)?)
 }

@@ -12,7 +12,7 @@ use tessera_verifier::hiding::{HiddenProof, Tape};
 use tessera_verifier::opening::OpeningError;
 use tessera_verifier::verify::VerifyError;
 
-use super::Scene;
+use super::{Scene, HIDING};
 
 type K = SecureField;
 
@@ -170,6 +170,30 @@ fn rehearsed(scene: &Scene, lies: Rehearsal) -> (Record, HiddenProof, Result<(),
     let (_, hidden, verdict) = scene.attempt(scene.model.device, secrets);
     let record = record.lock().expect("a record").clone();
     (record, hidden, verdict)
+}
+
+/// Numerators of two leaves whose lies cancel in the equation of the last layer. Only the equation that they are one is violated.
+#[test]
+fn numerators_are_one() {
+    let scene = Scene::small();
+    let honest = scene.prove(HIDING).expect("a proof").proof;
+    let layers = honest.chunks[0].lookups[0].layers.len();
+    let [n0, d0, n1, d1, ..] = scene.code().tape.products[layers - 1].operands[..] else {
+        panic!("operands of a last layer");
+    };
+    let (known, _, verdict) = rehearsed(scene, Rehearsal::default());
+    verdict.expect("an honest proof");
+    assert_eq!([n0, n1].map(|entry| known.messages[entry]), [K::from(1); 2]);
+    let lies = Rehearsal {
+        lies: vec![
+            (n0, K::from(1)),
+            (n1, -known.messages[d1] * known.messages[d0].inverse()),
+        ],
+        ..Rehearsal::default()
+    };
+    let (.., verdict) = rehearsed(scene, lies);
+    let folded = matches!(verdict, Err(VerifyError::Opening(OpeningError::FoldClaim)));
+    assert!(folded, "{verdict:?}");
 }
 
 /// A prover that knew the weights of points and columns could say false values of columns, because the lies cancel in the claim on the sum of all columns. The
