@@ -93,6 +93,9 @@ fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
         // None at all: a run has at least one row.
         (options.leading.first, options.leading.run) = (first, first > 0);
     }
+    if let Some(headroom) = args.headroom {
+        options.headroom = headroom;
+    }
     options
 }
 

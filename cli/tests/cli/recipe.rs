@@ -108,6 +108,32 @@ fn a_key_whose_recipe_cannot_be_shown_is_refused_by_every_command() {
     }
 }
 
+/// Room for larger values makes another model, which says so and is made again by its recipe; too little room is refused by value.
+#[test]
+fn headroom_is_chosen_and_told() {
+    let dir = tempdir().unwrap();
+    let out = |name: &str| dir.path().join(name);
+    let wide = done(args![
+        "setup",
+        CHECKPOINT,
+        "--out",
+        out("wide"),
+        "--no-fidelity",
+        "--headroom",
+        "4"
+    ]);
+    assert_ne!(wide["model_id"], Shared::get().setup["model_id"]);
+    let told = done(args!["inspect", out("wide").join("model.key")]);
+    assert_eq!(told["recipe"]["settings"]["headroom"], "4", "{told}");
+    let same = done(args!["inspect", out("wide"), "--against", CHECKPOINT]);
+    assert_eq!(same["agrees"], true, "{same}");
+    for factor in ["0.5", "NaN", "1001"] {
+        let setup = args!["setup", CHECKPOINT, "--out", out("none"), "--headroom", factor];
+        fails(setup, &["headroom", factor, "1..=1000"]);
+        assert!(!out("none").exists());
+    }
+}
+
 #[test]
 fn a_private_recipe_tells_neither_files_nor_texts_nor_figures_and_is_the_same_model() {
     let (shared, dir) = (Shared::get(), tempdir().unwrap());
