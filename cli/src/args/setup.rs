@@ -104,8 +104,8 @@ pub struct SetupArgs {
     /// first token have them, too, unless the number is 0 [default: 1]
     #[arg(long, value_name = "N", conflicts_with = "rebuild_cache")]
     pub leading: Option<u8>,
-    /// Room for activations so many times as large as those of the calibration text, from 1 to 1000. With more of it fewer values clip, which
-    /// proofs that hide cannot have, and all values are rounded more coarsely [default: 1.25]
+    /// Choose scales that fit activations this many times as large as those of the calibration text, from 1 to 1000. A larger factor clips fewer
+    /// values, so you can hide more prompts, but it rounds all values more coarsely [default: 1.25]
     #[arg(long, value_name = "FACTOR", conflicts_with = "rebuild_cache")]
     pub headroom: Option<f64>,
     /// The hash of the commitment to the model, and of all its proofs. A model set up with another hash is another

@@ -47,7 +47,8 @@ pub(crate) struct Made {
     pub saturated: Saturations,
 }
 
-/// What the verifier of a proof that hides has heard before the opening, which needs its equations; nothing if a proof hides nothing.
+/// The verifier's side of the conversation before the opening. The prover of a hiding proof keeps it, because the opening proves its equations; other provers
+/// have none.
 type HeardHidden<'a> = Option<Conversation<Hearing<'a>>>;
 
 /// The statement with all of its ids, what was recorded while it was generated, whether clipped values are refused, and the secrets that hide.

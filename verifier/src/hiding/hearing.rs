@@ -17,7 +17,7 @@ type K = SecureField;
 pub struct Hearing<'a> {
     transcript: Transcript,
     tape: &'a Tape,
-    /// The messages about the tape, which the opening hears.
+    /// The messages about the tape, as soon as the opening begins.
     said: Option<Unread<'a, TapeProof>>,
     /// The pad of the next element.
     next: usize,
@@ -39,7 +39,7 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    /// The same conversation, whose opening hears these messages about the tape.
+    /// Continues the conversation with an opening, in which the prover sends these messages about the tape.
     pub fn opening<'b>(&self, said: Unread<'b, TapeProof>) -> Hearing<'b>
     where
         'a: 'b,
@@ -51,7 +51,7 @@ impl<'a> Hearing<'a> {
         }
     }
 
-    /// What is said of the tape in the opening.
+    /// The messages about the tape. There are none before [`Self::opening`].
     fn said(&self) -> Result<Unread<'a, TapeProof>, TapeError> {
         self.said.ok_or(TapeError::Unsaid)
     }

@@ -13,7 +13,7 @@ use tessera_verifier::verify::{hidden_code, verify_hidden, ChunkStatement, Verif
 
 use crate::Scene;
 
-/// What a verifier says of a hidden trace.
+/// The verdict on a proof that hides a trace.
 struct Hidden {
     /// Whether the trace is another one than the honest prover has for the statement.
     altered: bool,

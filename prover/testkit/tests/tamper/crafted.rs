@@ -87,7 +87,7 @@ fn openings_of_the_other_commitment_are_rejected() {
     }
 }
 
-/// A proof that hides with the root of the weights as that of the activations, which are hidden by nothing then.
+/// The prover names the root of the weights where the root of its hidden activations belongs. It gains activations that no mask hides.
 #[test]
 fn the_root_of_the_weights_hides_no_activations() {
     let [Honest { key, proof, .. }, _] = hidden::honest();

@@ -57,8 +57,8 @@ impl Row {
         self.places.0.split_once("].").map_or(&self.places.0, |(_, rest)| rest)
     }
 
-    /// The same row for a proof that hides activations: the folding proves all equations between messages, so that it is where a message breaks
-    /// one of them.
+    /// The same row for a proof that hides activations. The folding proves all equations between messages there, so the verifier finds a broken one in the
+    /// folding, and no earlier.
     pub fn when_hidden(self) -> Self {
         let equations = ["GkrError::Layer", "VerifyError::Matmuls", "OpeningError::BandClaim"];
         let folds: fn(&VerifyError) -> bool = |e| matches!(e, VerifyError::Opening(OpeningError::FoldClaim));
