@@ -400,11 +400,11 @@ const FORMULAS: &str = "\
 Predictions are rough and assume two cores of 2.5 GHz:
   disk     weights file: 2 bytes per padded weight, with w8 1 byte
            codeword: 8 bytes per padded weight, 16 up to 33 million, 32 up to
-           4 million; up to 4 GB in all, unless it is asked for
+           4 million; set-up keeps it where the disk has three times as much free
            tables and Merkle tree
   memory   as the planner of prove adds it up, phase by phase; with less, down
            to what is printed, proofs are slower
-  time     0.2 s + 40 ns per padded weight + 100 ns per committed cell
+  time     0.2 s + 7 ns per padded weight + 60 ns per committed cell
 Padded weights fill whole tiles of 64 x 64. Committed cells are the values of
 the run and their helpers, in tables whose sides are powers of two.";
 

@@ -10,7 +10,7 @@ use tessera_verdict::{mistaken, Key, Verdict};
 use tessera_verifier::key::ModelKey;
 use thiserror::Error;
 
-use crate::prediction::{keeps_codeword, Prediction};
+use crate::prediction::Prediction;
 
 /// The verdict on a proof, and the page that shows it.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ pub fn page(
 fn costs(key: &ModelKey, tokens: Option<usize>, time: f64) -> Rows {
     let rows = Rows::default().row("verification", format!("{}, with reading the key", seconds(time)));
     let Some(tokens) = tokens else { return rows };
-    let predicted = Prediction::new(key, keeps_codeword(&key.config), Some(tokens));
+    let predicted = Prediction::new(key, true, Some(tokens));
     rows.row(
         "proving",
         format!(

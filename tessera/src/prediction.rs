@@ -19,7 +19,6 @@ use tessera_verifier::suite::Suite;
 
 use crate::lengths::{fewest_chunks, most_rows};
 use crate::plan::{equal_parts, Choices, Plan, Subject, Task};
-use crate::setup::LARGE_CODEWORD;
 
 pub use self::gas::{Gas, NoGas};
 
@@ -36,11 +35,6 @@ const SECONDS_PER_CHANNEL: f64 = 85e-9;
 
 /// Prompt and generated tokens of the statement that is predicted where nobody asks for a number.
 const TOKENS: usize = 64;
-
-/// Whether set-up keeps the codeword of a model where nobody chooses.
-pub fn keeps_codeword(config: &ModelConfig) -> bool {
-    Codeword::file_len(&params_for(config.total_tiles())) <= LARGE_CODEWORD
-}
 
 /// The key that set-up makes of a model of these dimensions, as far as security and costs depend on it. Its parameters are samples, its
 /// roots are zero, and it has no tokenizer, so it verifies nothing.

@@ -20,7 +20,7 @@ use tessera_verifier::key::{KeyHeader, ModelId, ModelKey};
 use tessera_verifier::opening::CommitmentParams;
 
 pub use self::against::{recompute, Agreement};
-pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport, LARGE_CODEWORD};
+pub use self::cache::{rebuild_cache, CodewordCache, RebuildReport};
 pub use self::error::SetupError;
 pub use self::options::SetupOptions;
 pub use self::partial::partial_dir;
@@ -229,7 +229,7 @@ impl SetUp<'_> {
             digest,
             commitment,
             root,
-            notes,
+            mut notes,
         } = self.commit(&mut partial, &mut clock, progress)?;
         let (dir, config) = (partial.dir().to_owned(), self.opened.config().clone());
         let files = match self.options.private_recipe {
@@ -274,6 +274,9 @@ impl SetUp<'_> {
         files::write(&dir.join(KEY_FILE), &key.to_bytes()?)?;
         let calibration = partial.state.quantisation.report.clone();
         let codeword_kept = dir.join(CODEWORD_FILE).exists();
+        if !codeword_kept {
+            notes.extend(self.options.codeword_cache.note(&key.weights));
+        }
         let target = partial.finish()?;
         clock.lap("commit to tables");
         Ok(SetupReport {

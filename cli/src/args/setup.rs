@@ -37,7 +37,7 @@ pub enum CodewordCacheArg {
     Full,
     /// do not keep it: every proof makes what it opens in one more pass over the weights
     None,
-    /// keep it if it is at most 4 GB and at most half of the free disk space
+    /// keep it if the disk has three times its size free; a note says if not
     Auto,
 }
 

@@ -5,7 +5,6 @@ use std::path::Path;
 use serde_json::{json, Value};
 use tessera::checkpoint::Survey;
 use tessera::model::{key_tokenizer, Model};
-use tessera::prediction::keeps_codeword;
 use tessera::quantise::Strategy;
 use tessera::quantised::directory::{CODEWORD_FILE, KEY_FILE};
 use tessera::recipe::Recipe;
@@ -166,7 +165,7 @@ fn model_key(name: &str, key: &ModelKey, recipe: &Recipe, args: &InspectArgs) ->
     let tokenizer = key_tokenizer(key, name.as_ref())
         .map(|t| t.is_some())
         .map_err(|e| e.to_string());
-    let predicted = Predicted::of_key(key, keeps_codeword(&key.config), args.tokens);
+    let predicted = Predicted::of_key(key, true, args.tokens);
     let tokenizer = tokenizer.as_ref().map(|has| *has).map_err(String::as_str);
     let (rows, json) = describe_key((key, recipe), tokenizer, &predicted, rows)?;
     Ok(Report::done(rows.to_string(), json))

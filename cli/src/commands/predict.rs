@@ -3,7 +3,7 @@
 use serde_json::{json, Map, Value};
 use tessera::checkpoint::Survey;
 use tessera::plan::{Budget, MARGIN_PERCENT};
-use tessera::prediction::{keeps_codeword, typical_key, Gas, NoGas, Prediction};
+use tessera::prediction::{typical_key, Gas, NoGas, Prediction};
 use tessera::verifier::key::ModelKey;
 use tessera_verdict::rows::{bytes, count, seconds, Rows};
 
@@ -31,7 +31,7 @@ impl Predicted {
 
     /// Of a checkpoint for which set-up is expected to make this key.
     pub fn of_checkpoint(expected: &ModelKey, survey: &Survey, tokens: Option<usize>) -> Self {
-        let prediction = Prediction::new(expected, keeps_codeword(&expected.config), tokens);
+        let prediction = Prediction::new(expected, true, tokens);
         let gas = prediction.gas(&typical_key(expected, &survey.biased));
         Self {
             prediction,

@@ -76,14 +76,15 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
                 report.recipe.calibration.text
             ),
         );
-    let mut rows = fidelity_rows(rows, Some(&report.fidelity))
+    let rows = fidelity_rows(rows, Some(&report.fidelity))
         .row("time", seconds(total(&report)))
         .row("", phases_text(&report.phases))
         .row("peak memory", memory(report.predicted_bytes));
-    for note in &report.notes {
-        rows = rows.row("note", shown::line(note));
-    }
-    Ok(Report::done(rows.to_string(), json))
+    Ok(Report::done(noted(rows, &report.notes).to_string(), json))
+}
+
+fn noted(rows: Rows, notes: &[String]) -> Rows {
+    notes.iter().fold(rows, |rows, note| rows.row("note", shown::line(note)))
 }
 
 fn quantise_options(args: &SetupArgs) -> QuantiseOptions {
@@ -120,11 +121,13 @@ fn rebuild(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
         "disk_bytes": report.disk_bytes,
         "codeword_kept": report.codeword_kept,
         "peak_rss_bytes": peak_rss_bytes(),
+        "notes": report.notes,
     });
     let rows = Rows::default()
         .path("directory", &args.out)
         .row("disk", disk(report.disk_bytes, report.codeword_kept))
         .row("time", seconds(time));
+    let rows = noted(rows, &report.notes);
     Ok(Report::done(rows.to_string(), json))
 }
 

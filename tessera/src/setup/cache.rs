@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tessera_circuits::model::{ModelConfig, WeightFormat};
+use tessera_circuits::wording;
 use tessera_verifier::opening::CommitmentParams;
 use tessera_verifier::suite::{Digest, Suite};
 
@@ -16,8 +17,8 @@ use tessera_prover::opening::{commit, Codeword, OpeningProverError, Split, Tree}
 use tessera_support::files::{self, AtomicFile};
 use tessera_support::progress::Progress;
 
-/// The largest codeword, in bytes, that is kept where nobody chooses.
-pub const LARGE_CODEWORD: u64 = 4_000_000_000;
+/// How many times the size of the codeword must be free on the disk, so that it is kept where nobody chooses.
+const ROOM: u64 = 3;
 
 /// Whether the codeword of the weights is kept on disk. This is a choice for a model directory: neither the key nor
 /// proofs depend on it.
@@ -27,7 +28,7 @@ pub enum CodewordCache {
     Full,
     /// Not kept: every proof makes what it opens in one more pass over the weights.
     None,
-    /// Kept if it is at most 4 GB and leaves half of the free disk space.
+    /// Kept if the disk has three times its size free.
     #[default]
     Auto,
 }
@@ -39,8 +40,18 @@ impl CodewordCache {
         match self {
             Self::Full => true,
             Self::None => false,
-            Self::Auto => bytes <= LARGE_CODEWORD && files::free_space(dir).is_none_or(|free| bytes <= free / 2),
+            Self::Auto => files::free_space(dir).is_none_or(|free| bytes <= free / ROOM),
         }
+    }
+
+    /// Why there is no codeword with these parameters in a model directory, unless somebody chose that.
+    pub(super) fn note(self, params: &CommitmentParams) -> Option<String> {
+        let bytes = wording::bytes(Codeword::file_len(params));
+        let note = format!(
+            "the codeword of the weights ({bytes}) is not kept, because the disk had less than {ROOM} times as much room: every proof \
+             makes it again, which takes longer; make room, or choose --codeword-cache full, and set up with --rebuild-cache"
+        );
+        (self == Self::Auto).then_some(note)
     }
 }
 
@@ -119,6 +130,8 @@ pub struct RebuildReport {
     pub codeword_kept: bool,
     /// Bytes of all files of the model directory.
     pub disk_bytes: u64,
+    /// What somebody who did not choose should know.
+    pub notes: Vec<String>,
 }
 
 /// Makes the tree and the codeword of a model directory again from its weights. Errors, and changes nothing, if the key
@@ -154,5 +167,9 @@ pub fn rebuild_cache(
     Ok(RebuildReport {
         codeword_kept,
         disk_bytes: files::directory_bytes(dir)?,
+        notes: match codeword_kept {
+            true => Vec::new(),
+            false => cache.note(&key.weights).into_iter().collect(),
+        },
     })
 }
