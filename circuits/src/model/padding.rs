@@ -76,6 +76,16 @@ impl ModelConfig {
         }
     }
 
+    /// Whether every output channel of a matmul of this kind stands at its own number: half a head needs no padding, or there are no heads.
+    pub fn keeps_outputs(&self, kind: MatmulKind) -> bool {
+        self.pad_out(kind, self.head_dim) == self.head_dim
+    }
+
+    /// Whether every input channel of a matmul of this kind stands at its own number.
+    pub fn keeps_inputs(&self, kind: MatmulKind) -> bool {
+        self.pad_in(kind, self.head_dim) == self.head_dim
+    }
+
     /// Padded position of (real) input channel `x` of a matmul of this kind.
     pub fn pad_in(&self, kind: MatmulKind, x: usize) -> usize {
         match kind {

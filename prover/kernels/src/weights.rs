@@ -7,7 +7,7 @@
 //! |---|---|---|---|
 //! | [`combine`] | first pass of the prover | outputs `4k..4k + 4` of a tile | its inputs |
 //! | [`combine_columns`], [`scatter`] | second pass | 64 pairs of neighbours of two columns | the pairs |
-//! | [`multiply`] | forward pass | outputs `4k..4k + 4` of a tile | its inputs, summed over |
+//! | [`multiply`], [`multiply_row`] | forward pass | outputs `4k..4k + 4` of a tile | its inputs, summed over |
 //!
 //! `scalar` says what they compute; `x86` does it with AVX2 or AVX-512 VNNI. The processor is asked at run
 //! time ([`Isa::best`]).
@@ -136,5 +136,33 @@ pub fn multiply(isa: Isa, tiles: &[&[Plane]], ahead: usize, a: &Activations, fir
             Isa::Avx512 => x86::multiply((of, ahead), a, first, shift, sums),
             _ => scalar::multiply(of, a, first, shift, sums),
         }
+    }
+}
+
+/// Adds to `sums` the products of tiles, which have the inputs of in-block `block` and the outputs of one sum after the other, and the only
+/// row of activations. Tiles and sums are as those of [`multiply`], and as exact. `next` is the tile that is likely to be next.
+///
+/// # Panics
+/// If the activations are not a single row, if they have no such block, if there are not as many tiles as sums, if `isa` is not available,
+/// or if the activations are for other instructions.
+pub fn multiply_row<const PLANES: usize>(
+    isa: Isa,
+    tiles: &[[Plane; PLANES]],
+    next: &[Plane; PLANES],
+    a: &Activations,
+    block: usize,
+    sums: &mut [LimbSums],
+) {
+    assert!(
+        a.tokens == 1 && block < a.hi.len() && tiles.len() == sums.len(),
+        "tiles, sums and activations of a row"
+    );
+    #[cfg(target_arch = "x86_64")]
+    if isa == Isa::Avx512 {
+        return x86::multiply_row(tiles, next, a, block, sums);
+    }
+    for (tile, sums) in tiles.iter().zip(sums) {
+        let sums = std::slice::from_mut(sums);
+        multiply(isa, &[tile], size_of_val(tile), a, block, sums);
     }
 }

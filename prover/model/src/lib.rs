@@ -1,6 +1,7 @@
 //! The quantised model: its weights in memory or mapped ([`weights`], [`tiles`]), its directory on disk ([`directory`]), its forward pass in
 //! exact integers ([`forward`]), and generation, of one text ([`generate`]) and of several at a time ([`together`]). A proof is about this model, not about the float model of a checkpoint.
 
+mod awake;
 pub mod directory;
 pub mod forward;
 pub mod generate;

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::mpsc::{sync_channel, Receiver};
 use std::time::Instant;
 
+use crate::awake::Awake;
 use crate::tiles::{tile_bytes, TileSource};
 use tessera_support::files::Mapped;
 
@@ -73,6 +74,7 @@ impl<'a> WeightPass<'a> {
             traffic: Traffic::default(),
         };
         let Some((map, _)) = source.streamed() else {
+            let _awake = Awake::new();
             let result = work(&mut pass);
             return (result, pass.traffic);
         };

@@ -145,33 +145,48 @@ fn paired(hi: &[u8; SIMD_LANES], lo: &[u8; SIMD_LANES]) -> Paired {
 }
 
 impl Activations {
-    /// Activations `[token][input]` for products with these instructions, input `x` at place `position(x)` of `blocks` blocks of 64;
-    /// other places are 0.
+    /// Activations `[token][input]` for products with these instructions, input `x` at place `position(x)` of `blocks` blocks of 64, or at
+    /// place `x` if there is no `position`; other places are 0.
     ///
     /// # Panics
     /// If an input has no place.
-    pub fn new(isa: Isa, a: &[i16], inputs: usize, blocks: usize, position: impl Fn(usize) -> usize) -> Self {
+    pub fn new(
+        isa: Isa,
+        a: &[i16],
+        inputs: usize,
+        blocks: usize,
+        position: Option<impl Fn(usize) -> usize + Sync>,
+    ) -> Self {
         let tokens = a.len() / inputs;
-        let mut sources = vec![None; blocks * SIMD_LANES];
-        (0..inputs).for_each(|x| sources[position(x)] = Some(x));
-        let (mut hi, mut lo) = (
-            vec![[0; SIMD_LANES]; blocks * tokens],
-            vec![[0; SIMD_LANES]; blocks * tokens],
-        );
-        let mut bias = vec![0; blocks * tokens];
-        let of_blocks = sources
-            .par_chunks_exact(SIMD_LANES)
-            .zip(bias.par_chunks_exact_mut(tokens.max(1)));
+        assert!(inputs <= blocks * SIMD_LANES, "a place for every input");
+        let sources = position.map(|position| {
+            let mut sources = vec![None; blocks * SIMD_LANES];
+            (0..inputs).for_each(|x| sources[position(x)] = Some(x));
+            sources
+        });
+        let zeros = || vec![[0; SIMD_LANES]; blocks * tokens];
+        let (mut hi, mut lo, mut bias) = (zeros(), zeros(), vec![0; blocks * tokens]);
         let limbs = hi
             .par_chunks_exact_mut(tokens.max(1))
             .zip(lo.par_chunks_exact_mut(tokens.max(1)));
-        let of_blocks = of_blocks.zip(limbs).with_min_len(MIN_ROWS.div_ceil(tokens.max(1)));
-        of_blocks.for_each(|((sources, bias), (hi, lo))| {
+        let of_blocks = bias.par_chunks_exact_mut(tokens.max(1)).zip(limbs).enumerate();
+        let of_blocks = of_blocks.with_min_len(MIN_ROWS.div_ceil(tokens.max(1)));
+        of_blocks.for_each(|(block, (bias, (hi, lo)))| {
+            let own = block * SIMD_LANES..(block + 1) * SIMD_LANES;
             let limbs = hi.iter_mut().zip(lo).zip(bias);
             for (row, ((hi, lo), bias)) in a.chunks_exact(inputs).zip(limbs) {
-                for ((source, hi), lo) in sources.iter().zip(&mut *hi).zip(lo) {
-                    if let Some(x) = source {
-                        [*lo, *hi] = row[*x].to_le_bytes();
+                let mut put = |place: usize, v: i16| [lo[place], hi[place]] = v.to_le_bytes();
+                match &sources {
+                    None => {
+                        let row = &row[own.start.min(inputs)..own.end.min(inputs)];
+                        row.iter().enumerate().for_each(|(place, v)| put(place, *v));
+                    }
+                    Some(sources) => {
+                        for (place, source) in sources[own.clone()].iter().enumerate() {
+                            if let Some(x) = source {
+                                put(place, row[*x]);
+                            }
+                        }
                     }
                 }
                 *bias = 128 * hi.iter().map(|&v| i32::from(v as i8)).sum::<i32>();

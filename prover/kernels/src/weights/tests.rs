@@ -209,7 +209,7 @@ fn products_are_exact() {
                 })
                 .collect();
             let place = |x: usize| x / 63 * 64 + x % 63 + 1;
-            let activations = |isa| Activations::new(isa, &a, inputs, in_blocks, place);
+            let activations = |isa| Activations::new(isa, &a, inputs, in_blocks, Some(place));
             for planes in [1, 2] {
                 let mut data = blocks(number * planes * PLANE_BLOCKS, fill, &mut rng);
                 if planes == 2 {
@@ -257,5 +257,42 @@ fn products_are_exact() {
                 }
             }
         }
+    }
+}
+
+/// Tiles in the order of the file, several to a row of outputs, are multiplied as they are one by one.
+#[test]
+fn products_of_a_row_are_those_of_its_tiles() {
+    fn check<const PLANES: usize>(fill: usize, rng: &mut SplitMix) {
+        let (tiles, in_blocks) = (5, 3);
+        let a: Vec<i16> = match fill % 3 {
+            0 => vec![i16::MIN; SIMD_LANES * in_blocks],
+            _ => (0..SIMD_LANES * in_blocks).map(|_| rng.next_u64() as i16).collect(),
+        };
+        let mut data = bytes(tiles * PLANES * size_of::<Plane>(), fill, rng);
+        for high in data.chunks_exact_mut(size_of::<Plane>()).skip(1).step_by(2).take(PLANES / 2 * tiles) {
+            // Both bytes together fit 16 bits.
+            high.iter_mut().filter(|byte| **byte == 128).for_each(|byte| *byte = 127);
+        }
+        let tiles: &[[Plane; PLANES]] = data.as_chunks().0.as_chunks().0;
+        let start: Vec<LimbSums> = tiles.iter().map(|_| [[rng.next_u64() as i32; SIMD_LANES]; 2]).collect();
+        for block in 0..in_blocks {
+            let activations = |isa| Activations::new(isa, &a, a.len(), in_blocks, None::<fn(usize) -> usize>);
+            let mut expected = start.clone();
+            for (tile, sums) in tiles.iter().zip(&mut expected) {
+                let (isa, sums) = (Isa::Scalar, std::slice::from_mut(sums));
+                multiply(isa, &[tile], 0, &activations(isa), block, sums);
+            }
+            for isa in fast().chain([Isa::Scalar]) {
+                let mut sums = start.clone();
+                multiply_row(isa, tiles, &tiles[0], &activations(isa), block, &mut sums);
+                assert!(sums == expected, "{isa:?}, block {block}, fill {fill}, {PLANES} planes");
+            }
+        }
+    }
+    let mut rng = SplitMix(6);
+    for fill in 0..FILLS {
+        check::<1>(fill, &mut rng);
+        check::<2>(fill, &mut rng);
     }
 }

@@ -1,5 +1,6 @@
 //! The kernels in AVX2 and AVX-512 VNNI, written once over the vectors of either.
 
+mod row;
 mod vector;
 mod wide;
 
@@ -410,6 +411,19 @@ pub(super) fn multiply_wide(tiles: &[&[Plane]], ahead: usize, a: &Activations, f
     check(Isa::Avx2);
     // SAFETY: the processor has the instructions, as was just checked.
     unsafe { wide::multiply(tiles, ahead, a, first, sums) }
+}
+
+pub(super) fn multiply_row<const PLANES: usize>(
+    tiles: &[[Plane; PLANES]],
+    next: &[Plane; PLANES],
+    a: &Activations,
+    block: usize,
+    sums: &mut [LimbSums],
+) {
+    check(Isa::Avx512);
+    assert_eq!(tiles.len(), sums.len(), "sums of every tile");
+    // SAFETY: the processor has the instructions, and there are as many tiles as sums, as was just checked.
+    unsafe { row::multiply(tiles, next, a, block, sums) }
 }
 
 /// Planes, and how many bytes behind each of them the next one is likely to be.

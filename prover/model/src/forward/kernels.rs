@@ -14,6 +14,7 @@ use tessera_circuits::semantics::{
 };
 
 use super::NormedHeads;
+use crate::awake::each_of_many;
 
 /// Activations split in limbs, `256 hi + lo`, each limb widened to int16.
 #[derive(Clone, Debug, Default)]
@@ -204,10 +205,12 @@ fn in_pieces(
     let mut out = vec![0; rows * width];
     let of_row = |(i, row)| split(row, piece).map(move |(start, out)| (i, start, out));
     let pieces: Vec<_> = out.chunks_exact_mut(width).enumerate().flat_map(of_row).collect();
-    let fill = |(i, start, out): (usize, usize, &mut [i16])| fill(i, start..start + out.len(), out);
-    let pieces = pieces.into_par_iter().with_min_len(least(piece.min(width)));
-    let clipped = pieces.map(fill).sum();
-    (out, clipped)
+    let mut clipped = vec![Clipped::default(); pieces.len()];
+    let pieces = pieces.into_iter().zip(&mut clipped).collect();
+    each_of_many(pieces, least(piece.min(width)), |((i, start, out), clipped)| {
+        *clipped = fill(i, start..start + out.len(), out);
+    });
+    (out, clipped.into_iter().sum())
 }
 
 /// Pieces of a row, with their first columns.

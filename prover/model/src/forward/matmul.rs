@@ -8,14 +8,19 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Matmul, MatrixId};
 use tessera_circuits::semantics::bias_limbs;
 
+use crate::awake::{each, each_of_many};
 use super::kernels::{least, split, Acc, PIECE};
 use crate::passes::{cut, window_tiles, WeightPass, Window};
-use crate::tiles::{tile_bytes, TileSource};
+use crate::tiles::{planes, tile_bytes, TileSource};
 use crate::QuantisedModel;
-use tessera_kernels::weights::{multiply, Activations, Isa, LimbSums, Plane, SIMD_LANES, STRIP};
+use tessera_kernels::weights::{multiply, multiply_row, Activations, Isa, LimbSums, Plane, SIMD_LANES, STRIP};
 
 /// Tiles that are not worth sharing between threads.
 const MIN_TILES: usize = 16;
+/// Out-blocks for every thread with which a matrix is wide.
+const WIDE: usize = 8;
+/// Pieces of a row begin with a block.
+const _: () = assert!(PIECE.is_multiple_of(SIMD_LANES));
 
 /// Blocks of a matrix that are in memory together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,42 +71,100 @@ pub(super) fn windows(model: &QuantisedModel, chunk: &Chunk) -> Vec<Window> {
 pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut WeightPass<'_>) -> Acc {
     let kind = id.kind();
     let (m, config, isa) = (model.matmul(id), &model.config, Isa::best());
-    let a = Activations::new(isa, a, m.in_dim, m.in_blocks, |x| config.pad_in(kind, x));
+    let position = |x| config.pad_in(kind, x);
+    let position = (!config.keeps_inputs(kind)).then_some(position);
+    let a = Activations::new(isa, a, m.in_dim, m.in_blocks, position);
     let rows = a.tokens();
-    let size = tile_bytes(model.params.format);
     // [out-block][row]
     let mut sums: Vec<LimbSums> = vec![[[0; SIMD_LANES]; 2]; m.out_blocks * rows];
-    for piece in pieces(model, m) {
-        let sums = &mut sums[piece.outputs.start * rows..piece.outputs.end * rows];
-        pass.next(|| {
-            let even = piece.outputs.len().div_ceil(8 * rayon::current_num_threads());
-            let share = even.max(MIN_TILES.div_ceil(piece.inputs.len()));
-            sums.par_chunks_mut(share * rows).enumerate().for_each(|(i, sums)| {
-                let first = piece.outputs.start + i * share;
-                for strip in piece.inputs.clone().step_by(STRIP) {
-                    let strip = strip..piece.inputs.end.min(strip + STRIP);
-                    for (c, sums) in (first..).zip(sums.chunks_exact_mut(rows)) {
-                        let tile = |b: usize| {
-                            let t = m.first_tile + b * m.out_blocks + c;
-                            model.weights.bytes(t..t + 1).as_chunks().0
-                        };
-                        let tiles: [&[Plane]; STRIP] =
-                            std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
-                        multiply(isa, &tiles[..strip.len()], size, &a, strip.start, sums);
-                    }
-                }
-            });
+    let pieces = pieces(model, m);
+    if let ([_], 1) = (&pieces[..], rows) {
+        pass.next(|| match planes(model.params.format) {
+            1 => multiply_in_order::<1>(model, m, &a, &mut sums),
+            _ => multiply_in_order::<2>(model, m, &a, &mut sums),
         });
+    } else {
+        for piece in pieces {
+            let sums = &mut sums[piece.outputs.start * rows..piece.outputs.end * rows];
+            pass.next(|| multiply_piece(model, m, &piece, &a, sums));
+        }
     }
+    in_place(model, id, &sums, rows)
+}
+
+/// Adds the products of a piece of a matrix and activations to the sums of its outputs, `[out-block][row]`.
+fn multiply_piece(model: &QuantisedModel, m: &Matmul, piece: &Piece, a: &Activations, sums: &mut [LimbSums]) {
+    let (isa, rows, size) = (Isa::best(), a.tokens(), tile_bytes(model.params.format));
+    let even = piece.outputs.len().div_ceil(8 * rayon::current_num_threads());
+    let share = even.max(MIN_TILES.div_ceil(piece.inputs.len()));
+    sums.par_chunks_mut(share * rows).enumerate().for_each(|(i, sums)| {
+        let first = piece.outputs.start + i * share;
+        for strip in piece.inputs.clone().step_by(STRIP) {
+            let strip = strip..piece.inputs.end.min(strip + STRIP);
+            for (c, sums) in (first..).zip(sums.chunks_exact_mut(rows)) {
+                let tile = |b: usize| {
+                    let t = m.first_tile + b * m.out_blocks + c;
+                    model.weights.bytes(t..t + 1).as_chunks().0
+                };
+                let tiles: [&[Plane]; STRIP] = std::array::from_fn(|i| tile(strip.end.min(strip.start + i + 1) - 1));
+                multiply(isa, &tiles[..strip.len()], size, a, strip.start, sums);
+            }
+        }
+    });
+}
+
+/// Adds the products of a matrix and a single row to its sums, by out-block. Every thread reads tiles in the order of the file: of a wide
+/// matrix those of some outputs, of another one an equal share of all tiles, for which it has sums of its own.
+fn multiply_in_order<const PLANES: usize>(model: &QuantisedModel, m: &Matmul, a: &Activations, sums: &mut [LimbSums]) {
+    let (isa, threads) = (Isa::best(), rayon::current_num_threads());
+    let all: &[[Plane; PLANES]] = model.weights.all().as_chunks().0.as_chunks().0;
+    let tiles = &all[m.first_tile..][..m.tiles()];
+    // Adds a run of tiles of one in-block; what is behind the run of the next in-block is as likely to be next.
+    let add = |run: Range<usize>, next: usize, sums: &mut [LimbSums]| {
+        let next = all.get(m.first_tile + next).unwrap_or(&tiles[0]);
+        multiply_row(isa, &tiles[run.clone()], next, a, run.start / m.out_blocks, sums);
+    };
+    let wide = m.out_blocks >= WIDE * threads;
+    let share = |of: usize| of.div_ceil(threads.min((m.tiles() / MIN_TILES).max(1)));
+    if wide {
+        let share = share(m.out_blocks);
+        let parts = sums.chunks_mut(share).enumerate();
+        each(parts, |(i, sums)| {
+            for block in 0..m.in_blocks {
+                let first = block * m.out_blocks + i * share;
+                add(first..first + sums.len(), first + m.out_blocks, sums);
+            }
+        });
+        return;
+    }
+    let ranges: Vec<Range<usize>> = cut(m.tiles(), share(m.tiles())).collect();
+    let mut own: Vec<Vec<LimbSums>> = vec![vec![[[0; SIMD_LANES]; 2]; m.out_blocks]; ranges.len()];
+    each(ranges.into_iter().zip(&mut own), |(range, sums)| {
+        let mut at = range.start;
+        while at < range.end {
+            let end = range.end.min((at / m.out_blocks + 1) * m.out_blocks);
+            let first = at % m.out_blocks;
+            add(at..end, end, &mut sums[first..first + end - at]);
+            at = end;
+        }
+    });
+    for own in own {
+        let limbs = sums.as_flattened_mut().as_flattened_mut().iter_mut();
+        let own = own.as_flattened().as_flattened();
+        limbs.zip(own).for_each(|(sum, own)| *sum = sum.wrapping_add(*own));
+    }
+}
+
+/// Sums `[out-block][row]` of a matrix as accumulators `[row][output]`, with its biases.
+fn in_place(model: &QuantisedModel, id: MatrixId, sums: &[LimbSums], rows: usize) -> Acc {
+    let (m, kind, config) = (model.matmul(id), id.kind(), &model.config);
     let bias: Vec<(i32, i32)> = model.params.bias(id).iter().copied().map(bias_limbs).collect();
-    let places: Vec<usize> = (0..m.out_dim).map(|y| config.pad_out(kind, y)).collect();
     let (mut hi, mut lo) = (vec![0; rows * m.out_dim], vec![0; rows * m.out_dim]);
     let by_row = hi.chunks_exact_mut(m.out_dim).zip(lo.chunks_exact_mut(m.out_dim));
     let of_row = |(row, (hi, lo))| split(hi, PIECE).zip(split(lo, PIECE)).map(move |limbs| (row, limbs));
     let pieces: Vec<_> = by_row.enumerate().flat_map(of_row).collect();
-    let pieces = pieces.into_par_iter().with_min_len(least(m.out_dim.min(PIECE)));
-    pieces.for_each(|(row, ((start, hi), (_, lo)))| {
-        if start.is_multiple_of(SIMD_LANES) && places[start..][..hi.len()].iter().copied().eq(start..start + hi.len()) {
+    each_of_many(pieces, least(m.out_dim.min(PIECE)), |(row, ((start, hi), (_, lo)))| {
+        if config.keeps_outputs(kind) {
             // Nothing stands between the outputs: whole blocks are copied.
             let blocks = hi.chunks_mut(SIMD_LANES).zip(lo.chunks_mut(SIMD_LANES));
             for (block, (hi, lo)) in (start / SIMD_LANES..).zip(blocks) {
@@ -110,7 +173,8 @@ pub(super) fn matmul(model: &QuantisedModel, id: MatrixId, a: &[i16], pass: &mut
                 lo.copy_from_slice(&low[..lo.len()]);
             }
         } else {
-            for (place, (hi, lo)) in places[start..].iter().zip(hi.iter_mut().zip(&mut *lo)) {
+            for (output, (hi, lo)) in (start..).zip(hi.iter_mut().zip(&mut *lo)) {
+                let place = config.pad_out(kind, output);
                 let [high, low] = &sums[place / SIMD_LANES * rows + row];
                 *hi = high[place % SIMD_LANES];
                 *lo = low[place % SIMD_LANES];
