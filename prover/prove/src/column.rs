@@ -196,6 +196,42 @@ impl<'a> Cells<'a> {
         }
     }
 
+    /// How much more than a cell is what [`Self::each`] shows of it.
+    pub const fn offset(&self) -> u32 {
+        match self {
+            Self::Small { sign, .. } => *sign as u32,
+            Self::Elements(_) => 0,
+        }
+    }
+
+    /// Shows the cells plus their [offset](Self::offset), sixteen from `16 from` on with each item: to `short` if all are below `2^16`,
+    /// or else to `long`.
+    #[inline(always)]
+    pub fn each<T>(
+        &self,
+        from: usize,
+        items: &mut [T],
+        short: impl Fn(&mut T, u32x16),
+        long: impl Fn(&mut T, u32x16),
+    ) {
+        let own = LANES * from..LANES * (from + items.len());
+        match self {
+            Self::Small { cells, sign } => {
+                let sign = u16x16::splat(*sign);
+                let cells = cells[own].as_chunks::<LANES>().0;
+                for (item, cells) in items.iter_mut().zip(cells) {
+                    short(item, (u16x16::from_array(*cells) ^ sign).cast());
+                }
+            }
+            Self::Elements(cells) => {
+                let cells = cells[own].as_chunks::<LANES>().0;
+                for (item, cells) in items.iter_mut().zip(cells) {
+                    long(item, u32x16::from_array(cells.map(|v| v.0)));
+                }
+            }
+        }
+    }
+
     /// Writes the words of those from `from` on.
     #[inline(always)]
     pub fn read(&self, from: usize, to: &mut [u32]) {
@@ -246,6 +282,11 @@ mod tests {
                 let mut words = [0; LANES];
                 cells.read(16 * at, &mut words);
                 assert_eq!(words, expected.map(|v| v.0));
+                let mut shown = [[0; LANES]];
+                let (show, offset) = (|to: &mut [u32; LANES], own: u32x16| *to = own.to_array(), cells.offset());
+                cells.each(at, &mut shown, show, show);
+                assert_eq!(shown[0], expected.map(|v| (v + BaseField::from(offset)).0));
+                assert!(!small || shown[0].iter().all(|word| *word < 1 << 16));
             }
             let parts = cells.chunks(7).flat_map(|own| (0..own.len()).map(move |i| own.get(i)));
             assert_eq!(parts.collect::<Vec<_>>(), elements);

@@ -52,7 +52,7 @@ pub fn fold(v: u64x8) -> u64x8 {
     (v & MASK) + (v >> u64x8::splat(31))
 }
 
-/// Words from even and odd lanes that are below `2^36`.
+/// Words from even and odd lanes that are below `2^61`.
 #[inline(always)]
 fn join([even, odd]: [u64x8; 2]) -> Words {
     let both = fold(even) | (fold(odd) << u64x8::splat(32));
@@ -163,6 +163,18 @@ impl Packed {
                 o * odd(self.0[i]) + odd(plus.0[i]),
             ];
             join(product.map(fold))
+        }))
+    }
+
+    /// As [`Self::mul_add`], times words below `2^30`, whose products are reduced at once.
+    #[inline(always)]
+    pub fn mul_add_short(self, words: Words, plus: Self) -> Self {
+        let (e, o) = (even(words), odd(words));
+        Self(std::array::from_fn(|i| {
+            join([
+                e * even(self.0[i]) + even(plus.0[i]),
+                o * odd(self.0[i]) + odd(plus.0[i]),
+            ])
         }))
     }
 
@@ -360,6 +372,10 @@ mod tests {
                 assert_eq!(Packed::dot([x, v], [y, w]).to_array()[i], a[i] * b[i] + c[i] * d[i]);
                 assert_eq!(x.mul_add(words, y).to_array()[i], a[i] * base[i] + b[i]);
                 assert_eq!(x.add_words(words).to_array()[i], a[i] + base[i]);
+                // The largest of these words, too.
+                let short = Words::splat((1 << 30) - 1).simd_min(words);
+                let factor = BaseField::from_u32_unchecked(short[i]);
+                assert_eq!(x.mul_add_short(short, y).to_array()[i], a[i] * factor + b[i]);
             }
             assert_eq!(x.total(), a.into_iter().sum());
             assert_eq!(Packed::broadcast(a[3]).to_array(), [a[3]; SIMD_LANES]);

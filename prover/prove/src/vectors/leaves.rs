@@ -1,7 +1,7 @@
 //! The leaves of a tree of lookups, made from the columns where they are needed: kept, the denominators would take as much
 //! memory as all layers above them.
 
-use num_traits::One;
+use num_traits::{One, Zero};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Linear;
@@ -58,55 +58,93 @@ impl<'a> Form<'a> {
     }
 }
 
-/// A plane, with its challenges.
+/// What the cells of a column are multiplied with.
+enum Times {
+    One,
+    Base(Words),
+    Full(Packed),
+}
+
+impl From<K> for Times {
+    fn from(v: K) -> Self {
+        match v.to_m31_array() {
+            [one, b, c, d] if one.is_one() && b.is_zero() && c.is_zero() && d.is_zero() => Self::One,
+            [base, b, c, d] if b.is_zero() && c.is_zero() && d.is_zero() => Self::Base(words::splat(base)),
+            _ => Self::Full(Packed::broadcast(v)),
+        }
+    }
+}
+
+/// A plane: its denominators, which are linear in the columns.
 struct Run<'a> {
     /// Vectors before it.
     start: usize,
     vectors: usize,
-    first: Form<'a>,
-    second: Option<(Form<'a>, Packed)>,
-    third: Option<(Form<'a>, Packed)>,
-    minus_z: Packed,
+    constant: Packed,
+    /// By column; those that are multiplied with elements of the extension stand first.
+    terms: Vec<(Cells<'a>, Times)>,
 }
 
 impl<'a> Run<'a> {
     fn new(start: usize, plane: &Plane, columns: &'a [Vec<Column>], relations: &Relations) -> Self {
         let own = &columns[plane.part.index()];
         let [z, alpha] = relations.challenges(plane.lookup.relation);
-        let [first, second, third] = [0, 1, 2].map(|i| plane.lookup.tuple.get(i).map(|value| Form::new(value, own)));
+        let (mut constant, mut terms, mut power) = (-z, Vec::<(usize, K)>::new(), K::one());
+        for value in &plane.lookup.tuple {
+            constant += power * value.constant;
+            for (column, factor) in &value.terms {
+                let factor = power * *factor;
+                match terms.iter_mut().find(|(other, _)| other == column) {
+                    Some((_, sum)) => *sum += factor,
+                    None => terms.push((*column, factor)),
+                }
+            }
+            power *= alpha;
+        }
+        let term = |(column, factor): (usize, K)| {
+            let cells = own[column].cells();
+            constant -= factor * BaseField::from_u32_unchecked(cells.offset());
+            (cells, Times::from(factor))
+        };
+        let mut terms: Vec<_> = terms.into_iter().map(term).collect();
+        terms.sort_by_key(|(_, times)| !matches!(times, Times::Full(_)));
         Self {
             start,
             vectors: 1 << (plane.log_rows - LOG_LANES),
-            first: first.expect("a tuple has a value"),
-            second: second.map(|form| (form, Packed::broadcast(alpha))),
-            third: third.map(|form| (form, Packed::broadcast(alpha * alpha))),
-            minus_z: Packed::broadcast(-z),
+            constant: Packed::broadcast(constant),
+            terms,
         }
     }
 
     /// The denominators in vectors `from..` of the plane.
     fn denominators(&self, from: usize, out: &mut [Packed]) {
-        match &self.second {
-            None => {
-                let value = |(i, out): (usize, &mut Packed)| *out = self.minus_z.add_words(self.first.at(from + i));
-                out.iter_mut().enumerate().for_each(value);
+        let rest = match self.terms.split_first() {
+            Some(((cells, Times::Full(factor)), rest)) => {
+                let constant = self.constant;
+                let short = |out: &mut Packed, words| *out = factor.mul_add_short(words, constant);
+                cells.each(from, out, short, |out, words| *out = factor.mul_add(words, constant));
+                rest
             }
-            Some((second, alpha)) if self.first.terms.is_empty() => {
-                let constant = self.minus_z.add_words(self.first.constant);
-                let value = |(i, out): (usize, &mut Packed)| *out = alpha.mul_add(second.at(from + i), constant);
-                out.iter_mut().enumerate().for_each(value);
+            _ => {
+                out.fill(self.constant);
+                &self.terms
             }
-            Some((second, alpha)) => {
-                let value = |(i, out): (usize, &mut Packed)| {
-                    let first = self.minus_z.add_words(self.first.at(from + i));
-                    *out = alpha.mul_add(second.at(from + i), first);
-                };
-                out.iter_mut().enumerate().for_each(value);
+        };
+        for (cells, times) in rest {
+            match times {
+                Times::One => {
+                    let add = |out: &mut Packed, words| *out = out.add_words(words);
+                    cells.each(from, out, add, add);
+                }
+                Times::Base(factor) => {
+                    let add = |out: &mut Packed, words| *out = out.add_words(words::times(words, *factor));
+                    cells.each(from, out, add, add);
+                }
+                Times::Full(factor) => {
+                    let short = |out: &mut Packed, words| *out = factor.mul_add_short(words, *out);
+                    cells.each(from, out, short, |out, words| *out = factor.mul_add(words, *out));
+                }
             }
-        }
-        if let Some((third, alpha)) = &self.third {
-            let value = |(i, out): (usize, &mut Packed)| *out = alpha.mul_add(third.at(from + i), *out);
-            out.iter_mut().enumerate().for_each(value);
         }
     }
 }
@@ -151,7 +189,9 @@ impl<'a> Leaves<'a> {
             };
             let from = first - run.start;
             let (own, rest) = out.split_at_mut(out.len().min(run.vectors.saturating_sub(from)));
-            run.denominators(from, own);
+            if !own.is_empty() {
+                run.denominators(from, own);
+            }
             (first, out, at) = (first + own.len(), rest, at + 1);
         }
     }
