@@ -84,7 +84,9 @@ pub fn run(args: &SetupArgs, progress: &dyn Progress) -> Result<Report, Failure>
 }
 
 fn noted(rows: Rows, notes: &[String]) -> Rows {
-    notes.iter().fold(rows, |rows, note| rows.row("note", shown::line(note)))
+    notes
+        .iter()
+        .fold(rows, |rows, note| rows.row("note", shown::line(note)))
 }
 
 fn quantise_options(args: &SetupArgs) -> QuantiseOptions {

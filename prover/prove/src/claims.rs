@@ -21,12 +21,13 @@ use std::collections::HashMap;
 use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::claims::{add_tensor, sketch, Batch, Group, Weight};
+use tessera_circuits::claims::{sketch, Batch, Group, Weight};
 use tessera_circuits::shape::{Part, Shape};
 use tessera_verifier::labels::{CLAIMS, CLAIMS_WORK};
 
-use super::bind::{add_scaled, dot};
+use super::bind::{add_scaled, dot, dot_packed, eq_table};
 use super::device::{ColumnId, Columns, Device, DeviceError, Table, Weights};
+use super::field::{pack, zeros, Packed, SIMD_LANES};
 use super::speak::Speaker;
 use super::sumcheck::{self, Instance, Proved, Staged};
 
@@ -157,11 +158,11 @@ impl<'a> Split<'a> {
             start += group.factors.len();
         }
         let tables = self.groups.par_iter().zip(starts).map(|(group, start)| {
-            let mut weights = vec![K::zero(); 1 << self.inner()];
+            let mut weights = zeros(1 << self.inner());
             for (factor, (scale, _)) in group.factors.iter().zip(&finals[start..]) {
                 add_tensor(&mut weights, factor.inner, *scale);
             }
-            let mut combined = vec![K::zero(); 1 << self.inner()];
+            let mut combined = zeros(1 << self.inner());
             for (column, k) in group.terms {
                 let at = self
                     .claimed
@@ -278,13 +279,14 @@ impl<'a> SplitGroup<'a> {
             let axes = [1 << (outer + before), 1 << after];
             columns.bind(&terms, Weights::All(&weight.table()), axes)
         });
-        let along = along.collect::<Result<Vec<Vec<K>>, _>>()?;
+        let length = 1usize << (before + after);
+        let along = along.map(|own| own.map(|own| Rows::new(own, length)));
+        let along = along.collect::<Result<Vec<Rows>, _>>()?;
         let of = |factor: &Factor| {
             let position = shared.iter().position(|w| **w == factor.inner[axis]);
-            let table = &along[position.expect("every factor has one of the shared weights")];
+            let rows = &along[position.expect("every factor has one of the shared weights")];
             let rest: Vec<Weight> = [&factor.inner[..axis], &factor.inner[axis + 1..]].concat();
-            let (rest, length) = (Entries::of(&rest), 1 << (before + after));
-            table.chunks(length).map(|row| rest.dot(row)).collect()
+            rows.dot(&Entries::of(&rest))
         };
         Ok(self.factors.par_iter().map(of).collect())
     }
@@ -330,7 +332,7 @@ impl Entries {
         if entries(tensor) < (1 << log) / SPARSE {
             return Self::Some(listed(tensor));
         }
-        let mut all = vec![K::zero(); 1 << log];
+        let mut all = zeros(1 << log);
         add_tensor(&mut all, tensor, K::one());
         Self::All(all)
     }
@@ -342,11 +344,64 @@ impl Entries {
             Self::Some(entries) => Weights::Some { entries, length },
         }
     }
+}
 
-    fn dot(&self, values: &[K]) -> K {
-        match self {
-            Self::All(all) => dot(all, values),
-            Self::Some(entries) => entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * values[*i]),
+/// Rows of a table, which are multiplied with the entries of several products.
+struct Rows {
+    entries: Vec<K>,
+    /// The same sixteen to a vector, where rows fill vectors.
+    packs: Vec<Packed>,
+    length: usize,
+}
+
+impl Rows {
+    fn new(entries: Vec<K>, length: usize) -> Self {
+        let packs = match length.is_multiple_of(SIMD_LANES) {
+            true => pack(&entries),
+            false => Vec::new(),
+        };
+        Self { entries, packs, length }
+    }
+
+    /// The sum of the products of each row and these entries.
+    fn dot(&self, with: &Entries) -> Vec<K> {
+        let rows = self.entries.chunks(self.length);
+        match with {
+            Entries::All(all) if !self.packs.is_empty() => {
+                let (all, rows) = (pack(all), self.packs.chunks(self.length / SIMD_LANES));
+                rows.map(|row| dot_packed(&all, row)).collect()
+            }
+            Entries::All(all) => rows.map(|row| dot(all, row)).collect(),
+            Entries::Some(entries) => {
+                let of = |row: &[K]| entries.iter().fold(K::zero(), |sum, (i, w)| sum + *w * row[*i]);
+                rows.map(of).collect()
+            }
+        }
+    }
+}
+
+/// [`tessera_circuits::claims::add_tensor`], in vectors.
+fn add_tensor(sum: &mut [K], tensor: &[Weight], scale: K) {
+    let Some((first, rest)) = tensor.split_first() else {
+        sum.iter_mut().for_each(|s| *s += scale);
+        return;
+    };
+    let size = sum.len() >> first.log_len();
+    let table = match first {
+        Weight::Sparse(_, entries) => {
+            for (i, value) in entries {
+                add_tensor(&mut sum[i * size..(i + 1) * size], rest, scale * *value);
+            }
+            return;
+        }
+        Weight::Eq(point) => eq_table(point),
+        other => other.table(),
+    };
+    match rest.is_empty() {
+        true => add_scaled(sum, &table, scale),
+        false => {
+            let slices = sum.chunks_mut(size.max(1)).zip(table);
+            slices.for_each(|(slice, value)| add_tensor(slice, rest, scale * value));
         }
     }
 }
@@ -366,7 +421,7 @@ fn listed(tensor: &[Weight]) -> Vec<(usize, K)> {
 
 /// The sum of tensor products of `variables` variables.
 fn sum_of(tensors: &[&[Weight]], variables: u32) -> Vec<K> {
-    let mut sum = vec![K::zero(); 1 << variables];
+    let mut sum = zeros(1 << variables);
     for tensor in tensors {
         add_tensor(&mut sum, tensor, K::one());
     }

@@ -196,7 +196,15 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// How much more than a cell is what [`Self::each`] shows of it.
+    /// The cells, and the sign that makes them positive, if that makes sixteen bits of all of them.
+    pub const fn short(&self) -> Option<(&'a [u16], u16)> {
+        match self {
+            Self::Small { cells, sign } => Some((cells, *sign)),
+            Self::Elements(_) => None,
+        }
+    }
+
+    /// What makes cells of sixteen bits positive.
     pub const fn offset(&self) -> u32 {
         match self {
             Self::Small { sign, .. } => *sign as u32,
@@ -207,13 +215,7 @@ impl<'a> Cells<'a> {
     /// Shows the cells plus their [offset](Self::offset), sixteen from `16 from` on with each item: to `short` if all are below `2^16`,
     /// or else to `long`.
     #[inline(always)]
-    pub fn each<T>(
-        &self,
-        from: usize,
-        items: &mut [T],
-        short: impl Fn(&mut T, u32x16),
-        long: impl Fn(&mut T, u32x16),
-    ) {
+    pub fn each<T>(&self, from: usize, items: &mut [T], short: impl Fn(&mut T, u32x16), long: impl Fn(&mut T, u32x16)) {
         let own = LANES * from..LANES * (from + items.len());
         match self {
             Self::Small { cells, sign } => {
@@ -232,13 +234,15 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Writes the words of those from `from` on.
+    /// Writes the words of those from `from` on, plus their [offset](Self::offset).
     #[inline(always)]
-    pub fn read(&self, from: usize, to: &mut [u32]) {
+    pub fn read_with_offset(&self, from: usize, to: &mut [u32]) {
         match self {
             Self::Small { cells, sign } => {
                 let cells = cells[from..][..to.len()].iter();
-                to.iter_mut().zip(cells).for_each(|(to, cell)| *to = word(*cell, *sign));
+                to.iter_mut()
+                    .zip(cells)
+                    .for_each(|(to, cell)| *to = u32::from(cell ^ sign));
             }
             Self::Elements(cells) => {
                 let cells = cells[from..][..to.len()].iter();
@@ -280,13 +284,13 @@ mod tests {
             for (at, expected) in elements.as_chunks::<LANES>().0.iter().enumerate() {
                 assert_eq!(cells.vector(at).to_array(), expected.map(|v| v.0));
                 let mut words = [0; LANES];
-                cells.read(16 * at, &mut words);
-                assert_eq!(words, expected.map(|v| v.0));
+                cells.read_with_offset(16 * at, &mut words);
+                assert_eq!(words, expected.map(|v| (v + BaseField::from(cells.offset())).0));
+                assert!(cells.short().is_none() || words.iter().all(|word| *word < 1 << 16));
                 let mut shown = [[0; LANES]];
-                let (show, offset) = (|to: &mut [u32; LANES], own: u32x16| *to = own.to_array(), cells.offset());
+                let show = |to: &mut [u32; LANES], own: u32x16| *to = own.to_array();
                 cells.each(at, &mut shown, show, show);
-                assert_eq!(shown[0], expected.map(|v| (v + BaseField::from(offset)).0));
-                assert!(!small || shown[0].iter().all(|word| *word < 1 << 16));
+                assert_eq!(shown[0], words);
             }
             let parts = cells.chunks(7).flat_map(|own| (0..own.len()).map(move |i| own.get(i)));
             assert_eq!(parts.collect::<Vec<_>>(), elements);

@@ -3,11 +3,10 @@
 
 use std::ops::AddAssign;
 
-use num_traits::Zero;
+use crate::bind::eq_table;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::TILE_LOG;
 use tessera_circuits::shape::{Part, Product};
 use tessera_circuits::sizes::Sizes;
@@ -16,7 +15,7 @@ use tessera_verifier::opening::OpenedColumns;
 
 use crate::device::{Bands, ColumnId, Columns, DeviceError, Table as Factor, Weights};
 use crate::digits::HiddenDigits;
-use crate::field::{Packed, SIMD_LANES};
+use crate::field::{base_zeros, zeros, Packed, SIMD_LANES};
 
 pub(crate) type K = SecureField;
 
@@ -108,7 +107,7 @@ impl Factors<'_> {
         }
         let lead: u32 = axes[..=outer].iter().sum();
         let rest: u32 = axes[outer + 1..].iter().sum();
-        let mut sum = vec![K::zero(); 1 << full.iter().sum::<u32>()];
+        let mut sum = zeros(1 << full.iter().sum::<u32>());
         for lane in 0..shape.lanes(part) {
             let mut start = shape.lane_start(part, lane);
             let mut weights = weights;
@@ -155,7 +154,7 @@ impl Factors<'_> {
     /// `V(lead, x) = sum over the product's matmuls of weight * sum_out W(x, out) eq(out point, out)`.
     pub(crate) fn weights(&self, product: Product) -> Result<Vec<K>, DeviceError> {
         let (log_band, first) = (self.opened.log_band(), self.opened.bands().start);
-        let mut out = vec![K::zero(); 1 << product.variables(self.public.shape)];
+        let mut out = zeros(1 << product.variables(self.public.shape));
         for m in self.public.shape.matmuls() {
             let Some((_, lead)) = self.public.shape.product_of(m.id).filter(|own| own.0 == product) else {
                 continue;
@@ -177,7 +176,7 @@ impl Factors<'_> {
     pub(crate) fn whole(&self, part: Part, column: usize) -> Result<Vec<BaseField>, DeviceError> {
         let shape = self.public.shape;
         let (axes, full, width) = (shape.axes(part), shape.full_axes(part), shape.lane_columns(part));
-        let mut out = vec![BaseField::zero(); 1 << full.iter().sum::<u32>()];
+        let mut out = base_zeros(1 << full.iter().sum::<u32>());
         for lane in 0..shape.lanes(part) {
             let index = lane * width + column;
             let cells = self.columns.read(ColumnId { part, index })?;
@@ -211,7 +210,7 @@ impl Factors<'_> {
         power: K,
     ) -> Vec<K> {
         let p = &self.public.shape.padded;
-        let mut out = vec![K::zero(); block << (p.layers + p.heads)];
+        let mut out = zeros(block << (p.layers + p.heads));
         for l in 0..self.public.shape.config.layers {
             for h in 0..1usize << p.heads {
                 let from = &table[((l << heads) | map(h)) * block..][..block];

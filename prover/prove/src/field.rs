@@ -292,6 +292,18 @@ impl Sum {
     }
 }
 
+/// A table of zeros, in memory that is entered where it is first written.
+pub fn zeros(len: usize) -> Vec<SecureField> {
+    // SAFETY: an element is four words, which may be zero.
+    unsafe { Box::<[SecureField]>::new_zeroed_slice(len).assume_init() }.into_vec()
+}
+
+/// The same of elements of the base field.
+pub fn base_zeros(len: usize) -> Vec<BaseField> {
+    // SAFETY: an element is a word, which may be zero.
+    unsafe { Box::<[BaseField]>::new_zeroed_slice(len).assume_init() }.into_vec()
+}
+
 /// Vectors that a thread packs at least.
 const GRAIN: usize = 1 << 9;
 

@@ -270,9 +270,16 @@ fn products_of_a_row_are_those_of_its_tiles() {
             _ => (0..SIMD_LANES * in_blocks).map(|_| rng.next_u64() as i16).collect(),
         };
         let mut data = bytes(tiles * PLANES * size_of::<Plane>(), fill, rng);
-        for high in data.chunks_exact_mut(size_of::<Plane>()).skip(1).step_by(2).take(PLANES / 2 * tiles) {
+        for high in data
+            .chunks_exact_mut(size_of::<Plane>())
+            .skip(1)
+            .step_by(2)
+            .take(PLANES / 2 * tiles)
+        {
             // Both bytes together fit 16 bits.
-            high.iter_mut().filter(|byte| **byte == 128).for_each(|byte| *byte = 127);
+            high.iter_mut()
+                .filter(|byte| **byte == 128)
+                .for_each(|byte| *byte = 127);
         }
         let tiles: &[[Plane; PLANES]] = data.as_chunks().0.as_chunks().0;
         let start: Vec<LimbSums> = tiles.iter().map(|_| [[rng.next_u64() as i32; SIMD_LANES]; 2]).collect();

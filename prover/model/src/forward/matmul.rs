@@ -8,8 +8,8 @@ use tessera_circuits::chunk::Chunk;
 use tessera_circuits::model::{Matmul, MatrixId};
 use tessera_circuits::semantics::bias_limbs;
 
-use crate::awake::{each, each_of_many};
 use super::kernels::{least, split, Acc, PIECE};
+use crate::awake::{each, each_of_many};
 use crate::passes::{cut, window_tiles, WeightPass, Window};
 use crate::tiles::{planes, tile_bytes, TileSource};
 use crate::QuantisedModel;

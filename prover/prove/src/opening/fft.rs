@@ -14,6 +14,7 @@ use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 
 use super::packed::Packed;
+use crate::field;
 
 /// Values are transformed on one thread below this length.
 const SEQUENTIAL: usize = 1 << 13;
@@ -99,7 +100,7 @@ impl Twiddles {
         }
         let blocks = codeword.par_chunks_mut(length).enumerate();
         blocks.for_each(|(block, values)| transform(values, block, first, Wanted::All));
-        let mut values = vec![SecureField::default(); message.len() << self.log_blowup];
+        let mut values = field::zeros(message.len() << self.log_blowup);
         let quads = values.par_chunks_exact_mut(QUAD).zip(codeword).enumerate();
         quads
             .with_min_len(SEQUENTIAL / QUAD)
@@ -157,6 +158,9 @@ impl Twiddles {
         if !wanted.is_in(block, values.len()) {
             return;
         }
+        if split == 0 && message.len() > SEQUENTIAL {
+            return self.encode_coset(message, values, block, wanted);
+        }
         let (rest, first) = self.layers.split_at(self.layers.len() - split);
         // A part of the message is multiplied with one twiddle, or its negative, for every bit of its index.
         let factors = (0..1usize << split).map(|part| {
@@ -188,6 +192,26 @@ impl Twiddles {
             }
         });
         transform(values, block, rest, wanted);
+    }
+}
+
+impl Twiddles {
+    /// As [`Self::encode_block`], of a block as long as the message: the first three layers are made of the message, so that the block is
+    /// passed once less.
+    fn encode_coset<M: Coefficients>(&self, message: &[M], values: &mut [Packed], block: usize, wanted: Wanted<'_>) {
+        let [rest @ .., c, b, a] = &self.layers[..] else {
+            unreachable!("layers of a long message");
+        };
+        let (twiddles, eighth) = (Radix8::new(block, a, b, c), message.len() / 8);
+        let piece = (eighth / 16).max(CACHED / 8);
+        let [v0, v1, v2, v3, v4, v5, v6, v7] = eighths(values).map(|v| v.par_chunks_mut(piece));
+        let pieces = (v0, v1, v2, v3, v4, v5, v6, v7).into_par_iter().enumerate();
+        pieces.for_each(|(i, (v0, v1, v2, v3, v4, v5, v6, v7))| {
+            let from: [&[M]; 8] = std::array::from_fn(|k| &message[k * eighth + i * piece..][..v0.len()]);
+            twiddles.apply_to([v0, v1, v2, v3, v4, v5, v6, v7], |k, i| from[k][i].packed());
+        });
+        let eighths = values.par_chunks_exact_mut(eighth).enumerate();
+        eighths.for_each(|(i, values)| transform(values, 8 * block + i, rest, wanted));
     }
 }
 
@@ -323,20 +347,39 @@ impl Radix8 {
         let len = parts[0].len();
         let mut parts = parts.map(|part| &mut part[..len]);
         (0..len).for_each(|i| {
-            let mut v: [T; 8] = std::array::from_fn(|k| parts[k][i]);
-            for k in 0..4 {
-                pair(&mut v, k, k + 4, self.a);
-            }
-            for k in [0, 1, 4, 5] {
-                pair(&mut v, k, k + 2, self.b[k / 4]);
-            }
-            for k in [0, 2, 4, 6] {
-                pair(&mut v, k, k + 1, self.c[k / 2]);
-            }
-            for (part, value) in parts.iter_mut().zip(v) {
+            let values = self.layers(std::array::from_fn(|k| parts[k][i]));
+            for (part, value) in parts.iter_mut().zip(values) {
                 part[i] = value;
             }
         });
+    }
+
+    /// The same of what `from` says of each part and place, written to the parts.
+    #[inline(always)]
+    fn apply_to<T: Value>(&self, parts: [&mut [T]; 8], from: impl Fn(usize, usize) -> T) {
+        let len = parts[0].len();
+        let mut parts = parts.map(|part| &mut part[..len]);
+        for i in 0..len {
+            let values = self.layers(std::array::from_fn(|k| from(k, i)));
+            for (part, value) in parts.iter_mut().zip(values) {
+                part[i] = value;
+            }
+        }
+    }
+
+    /// Three layers of a value of each part.
+    #[inline(always)]
+    fn layers<T: Value>(&self, mut v: [T; 8]) -> [T; 8] {
+        for k in 0..4 {
+            pair(&mut v, k, k + 4, self.a);
+        }
+        for k in [0, 1, 4, 5] {
+            pair(&mut v, k, k + 2, self.b[k / 4]);
+        }
+        for k in [0, 2, 4, 6] {
+            pair(&mut v, k, k + 1, self.c[k / 2]);
+        }
+        v
     }
 }
 

@@ -4,13 +4,13 @@
 
 use std::simd::u32x16;
 
+use crate::bind::eq_table;
 use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::prover::backend::simd::m31::{PackedBaseField, N_LANES};
 use stwo::prover::backend::simd::qm31::PackedSecureField;
-use tessera_circuits::mle::eq_table;
 use tessera_verifier::sumcheck::Round;
 
 use tessera_kernels::table::Table;

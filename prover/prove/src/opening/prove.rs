@@ -5,7 +5,7 @@ use std::sync::Arc;
 use num_traits::{One, Zero};
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::mle::{eq_table, fold_msb_in_place};
+use tessera_circuits::mle::fold_msb_in_place;
 use tessera_verifier::hiding::TapeProof;
 use tessera_verifier::labels::{
     ANSWERS, BAND_ROUND, COLUMN_WORK, CROSS_VALUES, EQUATIONS, EVALUATION, FINAL_MESSAGE, FOLD_ROUND, FOLD_WORK,
@@ -27,6 +27,7 @@ use super::fft::Twiddles;
 use super::fold::{evaluate, Message};
 use super::sum::{add_lifted, cross_values};
 use super::{length, merkle, OpeningProverError};
+use crate::bind::eq_table;
 use crate::grind;
 use crate::hiding::Secrets;
 use crate::speak::Speaker;

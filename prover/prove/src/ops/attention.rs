@@ -1,8 +1,8 @@
 //! Attention outputs: probabilities times values (docs/protocol.md, section 16.6).
 
+use crate::bind::eq_table;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::air::requant;
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::Limbs;
 use tessera_circuits::ops::softmax;
 use tessera_circuits::rounding::Rounded;

@@ -1,6 +1,6 @@
 //! The MLP (docs/protocol.md, section 16.7): how its rows are filled, and the factors of gates times up projections and of Down.
 
-use tessera_circuits::mle::eq_table;
+use crate::bind::eq_table;
 use tessera_circuits::model::{Limbs, MatmulKind};
 use tessera_circuits::ops::ff;
 use tessera_circuits::shape::{Part, Product};

@@ -1,8 +1,8 @@
 //! Norms of the heads of queries and keys (docs/protocol.md, section 16.11): how their rows are filled, and the factors of squares and
 //! roots.
 
+use crate::bind::eq_table;
 use num_traits::Zero;
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::MatmulKind;
 use tessera_circuits::ops::head_norms::NormedHeads;
 use tessera_circuits::ops::norms::bound_limbs;

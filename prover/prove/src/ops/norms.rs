@@ -1,9 +1,9 @@
 //! Norms of the residual stream (docs/protocol.md, section 16.2): how their rows are filled, and the factors of squares, roots and of
 //! what reads a normed state.
 
+use crate::bind::eq_table;
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::Limbs;
 use tessera_circuits::ops::norms::{
     bound_limbs, epsilon, NormWeights, CARRIES, CARRY, CARRY_BITS, COLUMNS, CROSS_HI, CROSS_LO, GAP, HIGH_LO, LEFT,
@@ -20,7 +20,7 @@ use crate::device::DeviceError;
 use crate::device::Table as Factor;
 use crate::factors::{base_rows, entries, text_rows, Factors, K};
 use crate::field::Factor as Scalar;
-use crate::field::{pack, words, Packed, SIMD_LANES};
+use crate::field::{pack, words, zeros, Packed, SIMD_LANES};
 use crate::trace::{build, felt, Source};
 
 /// The prover's side of [`tessera_circuits::ops::norms`].
@@ -200,7 +200,7 @@ impl Factors<'_> {
             let limbs = columns[at..at + count].iter().rev();
             limbs.fold(K::zero(), |sum, column| sum * x + column[row])
         };
-        let (mut weighted, mut plain) = (vec![K::zero(); size], vec![K::zero(); size]);
+        let (mut weighted, mut plain) = (zeros(size), zeros(size));
         let rows = weighted
             .chunks_mut(1 << ROOT_FACTORS)
             .zip(plain.chunks_mut(1 << ROOT_FACTORS));

@@ -1,10 +1,10 @@
 //! Scores of attention and their softmax (docs/protocol.md, sections 16.5 and 16.13): how their rows are filled, and the factors of
 //! scores and reciprocals.
 
+use crate::bind::eq_table;
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::ops::softmax::{self, Kind};
 use tessera_circuits::semantics::{cap_table, reciprocal, round_shift, MASKED, PROB_BITS, PROB_SHIFT, RECIPROCAL};
 use tessera_circuits::shape::{Part, Product};
@@ -15,6 +15,7 @@ use super::operator::Operator;
 use crate::column::Column;
 use crate::device::DeviceError;
 use crate::factors::{entries, Factors, K};
+use crate::field::zeros;
 use crate::trace::{build, felt, Accumulator, Source};
 
 /// The prover's side of [`tessera_circuits::ops::softmax`].
@@ -138,7 +139,7 @@ impl Source<'_> {
 fn seen_blocks(layer: &mut [K], size: usize, reach: Option<usize>) {
     let own = layer.to_vec();
     let add = |to: &mut [K], from: &[K]| to.iter_mut().zip(from).for_each(|(to, v)| *to += *v);
-    let mut sum = vec![K::zero(); size];
+    let mut sum = zeros(size);
     for (block, values) in own.chunks(size).enumerate() {
         add(&mut sum, values);
         if let Some(late) = reach.and_then(|reach| block.checked_sub(reach + 1)) {
@@ -224,7 +225,7 @@ impl Factors<'_> {
         let (blocks, within) = point.split_at(shape.blocks() as usize);
         let blocks = eq_table(blocks);
         let of_layer = tokens << p.heads;
-        let mut all = vec![K::zero(); of_layer << p.layers];
+        let mut all = zeros(of_layer << p.layers);
         for Kind { part, layers, pairs } in shape.kinds() {
             // (layer of the kind, head, pair, what is left in its block).
             let of_pairs = self.bound(part, &[column], axis, within)?;
@@ -263,7 +264,7 @@ impl Factors<'_> {
         let weight = points.probability_weight();
         let mut factors = self.pairs((softmax::EXP, weight), KEYS, &points.key)?;
         let size = 1usize << Product::RECIPROCAL.variables(shape);
-        let (mut weighted, real) = (vec![K::zero(); size], shape.config.layers * heads.len() * tokens.len());
+        let (mut weighted, real) = (zeros(size), shape.config.layers * heads.len() * tokens.len());
         let weight = points.reciprocal_weight();
         factors[..real]
             .iter_mut()

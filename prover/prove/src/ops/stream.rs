@@ -1,10 +1,9 @@
 //! The residual stream: how its states are filled, and the embedding as a product (docs/protocol.md, sections 16.1 and 16.2).
 
-use num_traits::Zero;
+use crate::bind::eq_table;
 use rayon::prelude::*;
 use stwo::core::fields::m31::BaseField;
 use tessera_circuits::gains::Gains;
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::RowClass;
 use tessera_circuits::ops::stream;
 use tessera_circuits::ops::stream::Update;
@@ -17,6 +16,7 @@ use tessera_model::forward::Stream;
 use super::operator::Operator;
 use crate::column::Column;
 use crate::factors::{entries, Factors, K};
+use crate::field::zeros;
 use crate::trace::{build, get, limbs, write, Accumulator, Source};
 
 /// The prover's side of [`tessera_circuits::ops::stream`].
@@ -101,7 +101,7 @@ impl Factors<'_> {
     /// The one-hot matrix of the row tokens and their positions, bound at the token point.
     fn one_hot(&self) -> Vec<K> {
         let shape = self.public.shape;
-        let mut out = vec![K::zero(); 1 << Product::EMBED.variables(shape)];
+        let mut out = zeros(1 << Product::EMBED.variables(shape));
         let scale = BaseField::from_u32_unchecked(1 << self.public.params.embed_exponent);
         let tokens = eq_table(&self.public.points.token);
         let ids = self.public.statement.row_ids();

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::bind::eq_table;
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::TILE;
 use tessera_verifier::opening::CommitmentName;
 

@@ -1,11 +1,11 @@
 //! The columns of a chunk, as field elements.
 
+use crate::bind::eq_table;
 use num_traits::Zero;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::air::lookups::Relation;
 use tessera_circuits::air::{tables, Relations};
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::shape::Part;
 use tessera_circuits::trees::LookupTree;
 use tessera_verifier::opening::{CommitmentName, CommitmentParams};

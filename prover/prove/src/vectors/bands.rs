@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use crate::bind::eq_table;
 use num_traits::Zero;
 use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
-use tessera_circuits::mle::eq_table;
 use tessera_circuits::model::TILE;
 
 use crate::device::{Bands, DeviceError};

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use crate::bind::eq_table;
 use num_traits::One;
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::SecureField;
 use stwo::core::fields::FieldExpOps;
-use tessera_circuits::mle::eq_table;
 use tessera_verifier::opening::parts::{
     absorb_claims, extend, hash_base_leaf, verify_batch, Combined, CommittedTree, Layout, ProofParts,
 };
