@@ -164,11 +164,11 @@ pub fn eval_base(table: Cells<'_>, point: &[SecureField]) -> SecureField {
 /// [`mle::eq_table`], in parallel: the product of the tables of the two halves of the point.
 pub fn eq_table(point: &[SecureField]) -> Vec<SecureField> {
     let (leading, trailing) = point.split_at(point.len() / 2);
-    let (rows, row) = (mle::eq_table(leading), mle::eq_table(trailing));
-    let (packs, _) = row.as_chunks::<SIMD_LANES>();
-    if packs.is_empty() {
+    if 1 << trailing.len() < SIMD_LANES {
         return mle::eq_table(point);
     }
+    let (rows, row) = (mle::eq_table(leading), mle::eq_table(trailing));
+    let (packs, _) = row.as_chunks::<SIMD_LANES>();
     let packs: Vec<_> = packs.iter().map(Packed::from_array).collect();
     let mut out = field::zeros(rows.len() * row.len());
     out.par_chunks_mut(row.len())

@@ -90,8 +90,13 @@ impl Column {
 
     /// The cells as elements.
     pub fn elements(&self) -> Vec<BaseField> {
-        let cells = self.cells();
-        (0..cells.len()).map(|row| cells.get(row)).collect()
+        match self {
+            Self::Small { cells, sign } => {
+                let element = |cell: &u16| BaseField::from_u32_unchecked(word(*cell, *sign));
+                cells.iter().map(element).collect()
+            }
+            Self::Elements(cells) => cells.clone(),
+        }
     }
 }
 

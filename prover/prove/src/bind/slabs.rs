@@ -19,13 +19,17 @@ pub(super) struct Spread {
 impl Spread {
     pub fn new(weights: &[Coordinates], inner: usize) -> Self {
         let entries = weights.len() * inner;
-        let entry = |i: usize, c: usize| weights.get(i / inner).map_or(0, |weight| weight[c]);
-        let vectors = (0..entries).step_by(SIMD_LANES).map(|first| {
-            let coordinate = |c: usize| Words::from_array(std::array::from_fn(|i| entry(first + i, c)));
-            std::array::from_fn(coordinate)
-        });
+        let mut vectors = vec![[[0; SIMD_LANES]; SECURE_EXTENSION_DEGREE]; entries.div_ceil(SIMD_LANES)];
+        for (m, weight) in weights.iter().enumerate() {
+            for entry in m * inner..(m + 1) * inner {
+                let own = &mut vectors[entry / SIMD_LANES];
+                own.iter_mut()
+                    .zip(weight)
+                    .for_each(|(words, word)| words[entry % SIMD_LANES] = *word);
+            }
+        }
         Self {
-            vectors: vectors.collect(),
+            vectors: vectors.into_iter().map(|own| own.map(Words::from_array)).collect(),
             entries,
         }
     }
