@@ -17,8 +17,10 @@ use tessera_kernels::weights::{multiply, multiply_row, Activations, Isa, LimbSum
 
 /// Tiles that are not worth sharing between threads.
 const MIN_TILES: usize = 16;
-/// Out-blocks for every thread with which a matrix is wide.
+/// A matrix is wide if every thread has so many out-blocks,
 const WIDE: usize = 8;
+/// or if sums of its own for every thread would have so many, which takes longer to add up than shares that differ by a block.
+const MANY: usize = 1 << 10;
 /// Pieces of a row begin with a block.
 const _: () = assert!(PIECE.is_multiple_of(SIMD_LANES));
 
@@ -124,7 +126,7 @@ fn multiply_in_order<const PLANES: usize>(model: &QuantisedModel, m: &Matmul, a:
         let next = all.get(m.first_tile + next).unwrap_or(&tiles[0]);
         multiply_row(isa, &tiles[run.clone()], next, a, run.start / m.out_blocks, sums);
     };
-    let wide = m.out_blocks >= WIDE * threads;
+    let wide = m.out_blocks >= WIDE * threads || m.out_blocks * threads >= MANY;
     let share = |of: usize| of.div_ceil(threads.min((m.tiles() / MIN_TILES).max(1)));
     if wide {
         let share = share(m.out_blocks);

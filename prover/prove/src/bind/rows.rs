@@ -43,22 +43,20 @@ impl RowSums {
             self.short = 0;
         }
         self.short += GROUP;
-        let weights = weights.map(|own| own.map(|w| u64x8::splat(u64::from(w))));
+        let by_coordinate = |c: usize| weights.map(|own| u64x8::splat(u64::from(own[c])));
+        let weights: [[u64x8; GROUP]; SECURE_EXTENSION_DEGREE] = std::array::from_fn(by_coordinate);
         let rows: [&[[u16; 8]]; GROUP] = std::array::from_fn(|g| tables[g].0[from[g]..][..BLOCK].as_chunks().0);
         let signs = tables.map(|(_, sign)| u16x8::splat(sign));
-        for v in 0..BLOCK / 8 {
-            let mut words = [u64x8::splat(0); GROUP];
-            for g in 0..GROUP {
-                words[g] = (u16x8::from_array(rows[g][v]) ^ signs[g]).cast();
+        (0..BLOCK / 8).for_each(|v| {
+            let words: [u64x8; GROUP] = std::array::from_fn(|g| (u16x8::from_array(rows[g][v]) ^ signs[g]).cast());
+            for (sums, weights) in self.sums.iter_mut().zip(&weights) {
+                sums[v] += words
+                    .iter()
+                    .zip(weights)
+                    .map(|(word, weight)| word * weight)
+                    .sum::<u64x8>();
             }
-            for c in 0..SECURE_EXTENSION_DEGREE {
-                let mut sum = self.sums[c][v];
-                for g in 0..GROUP {
-                    sum += words[g] * weights[g][c];
-                }
-                self.sums[c][v] = sum;
-            }
-        }
+        });
     }
 
     /// Adds a row of any cells, whose products are folded.

@@ -34,8 +34,8 @@ pub(super) unsafe fn multiply<const PLANES: usize>(
     for (i, (tile, sums)) in tiles.iter().zip(sums).enumerate() {
         let next = tiles.get(i + 1).unwrap_or(next);
         for first in (0..PLANE_BLOCKS).step_by(FOLDED) {
-            let mut acc = [[_mm512_setzero_si512(); FOLDED]; 2];
-            for at in 0..FOLDED {
+            let (mut high, mut low) = ([_mm512_setzero_si512(); FOLDED], [_mm512_setzero_si512(); FOLDED]);
+            for (at, (high, low)) in high.iter_mut().zip(&mut low).enumerate() {
                 let mut own = [_mm512_setzero_si512(); 2];
                 // The high plane first: its sums are shifted.
                 for (plane, next) in tile.iter().zip(next).rev() {
@@ -49,10 +49,10 @@ pub(super) unsafe fn multiply<const PLANES: usize>(
                         own[1] = own[1].dot(lo[x], weights);
                     }
                 }
-                (acc[0][at], acc[1][at]) = (own[0], own[1]);
+                (*high, *low) = (own[0], own[1]);
             }
-            let [high, low] = acc.map(|acc| __m512i::fold(acc));
-            for (sums, dot) in sums.iter_mut().zip([high.sub(bias), low]) {
+            let dots = [__m512i::fold(high).sub(bias), __m512i::fold(low)];
+            for (sums, dot) in sums.iter_mut().zip(dots) {
                 let to = sums.as_mut_ptr().add(TERMS * first).cast::<u8>();
                 __m512i::load(to).add(dot).store(to);
             }
