@@ -1,11 +1,9 @@
 //! All matmuls of a forward pass as one batched product sumcheck (docs/protocol.md, sections 5 and 6): the
 //! [`PrecomputedMatmuls`] that are injected into the aggregator, which never sees a weight.
 
-use rayon::prelude::*;
 use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::claims::Operands;
 use tessera_circuits::model::TILE_LOG;
-use tessera_circuits::shape::Product;
 use tessera_circuits::wiring::{suffix, Public};
 use tessera_verifier::labels::{MATMULS, OPERANDS};
 use tessera_verifier::opening::OpenedColumns;
@@ -58,8 +56,7 @@ pub fn prove<'a>(
         opened,
         bands: &*bands,
     };
-    let products: Vec<Product> = public.shape.existing().collect();
-    let instances = products.into_par_iter().map(|product| {
+    let instances = public.shape.existing().map(|product| {
         Ok(Instance {
             pairs: vec![witness.of(product)?],
             variables: product.variables(public.shape) as usize,
