@@ -3,6 +3,7 @@
 //! are summed four at a time in 64 bits before they are folded. Those with cells of sixteen bits are folded once for many: cells are read
 //! without the offset that makes them positive, and what it adds to all sums is taken off at the end.
 
+mod folded;
 mod rows;
 mod slabs;
 
@@ -15,11 +16,10 @@ use tessera_circuits::scalar::Scalar;
 
 use crate::column::Cells;
 use crate::field::{self, Factor, Packed, Sum, SIMD_LANES};
+use folded::{Coordinates, BLOCK};
 use rows::WideSums;
 use slabs::{Spread, Sums};
 
-/// Entries of a row that are summed together when rows are long.
-const BLOCK: usize = 64;
 /// Entries whose sums are kept together.
 const WIDE: usize = 8 * BLOCK;
 /// Rows of so many entries, or of a part of them, are summed in vectors.
@@ -28,15 +28,8 @@ const SHORT: usize = 32;
 const ROWS: usize = 16;
 /// Entries of a table that are read at a time, if a slab has no more.
 const BLOCK_ENTRIES: usize = 1 << 11;
-/// Products that fit 64 bits: `4 (2^31 - 1)^2 < 2^64`.
-const GROUP: usize = 4;
-/// Products with words of sixteen bits that fit half of 64 bits.
-const SHORT_PRODUCTS: usize = 1 << 16;
 /// Base field entries worth a task of their own.
 const GRAIN: usize = 1 << 15;
-
-/// Coordinates of a secure field element.
-type Coordinates = [u32; SECURE_EXTENSION_DEGREE];
 
 /// `out[o][i] = sum_m weights[m] table[o][m][i]` for a table laid out as `[outer][weights.len()][inner]`;
 /// the result is laid out as `[outer][inner]`.
@@ -209,16 +202,6 @@ pub fn add_scaled(sums: &mut [SecureField], values: &[SecureField], factor: Secu
         *sums = (Packed::from_array(sums) + Packed::from_array(values) * scale).to_array();
     }
     rest.iter_mut().zip(last).for_each(|(sum, v)| *sum += factor * *v);
-}
-
-/// Folds the high bits of a sum: congruent modulo `P`, below `2^34`.
-const fn fold(v: u64) -> u64 {
-    (v & P as u64) + (v >> 31)
-}
-
-/// A secure field element from sums of at most `2^28` folded values per coordinate.
-fn reduce(sums: [u64; SECURE_EXTENSION_DEGREE]) -> SecureField {
-    SecureField::from_m31_array(sums.map(|v| BaseField::reduce(fold(v))))
 }
 
 /// One slab `[weights.len()][out.len()]` of every table, from entry `from` on, with long rows, block by block; takes `offset` off all sums.

@@ -34,13 +34,12 @@ pub enum CodewordCache {
 }
 
 impl CodewordCache {
-    /// Whether a codeword with these parameters is kept in `dir`.
-    fn keeps(self, dir: &Path, params: &CommitmentParams) -> bool {
-        let bytes = Codeword::file_len(params);
+    /// Whether a codeword of so many bytes is kept on a disk that has so many free, if that is known.
+    fn keeps(self, bytes: u64, free: Option<u64>) -> bool {
         match self {
             Self::Full => true,
             Self::None => false,
-            Self::Auto => files::free_space(dir).is_none_or(|free| bytes <= free / ROOM),
+            Self::Auto => free.is_none_or(|free| bytes <= free / ROOM),
         }
     }
 
@@ -88,7 +87,7 @@ fn write_files(
     progress: &dyn Progress,
 ) -> Result<(Tree, Option<AtomicFile>), SetupError> {
     progress.phase("commit to weights", Some(Codeword::values(params)));
-    if !cache.keeps(dir, params) {
+    if !cache.keeps(Codeword::file_len(params), files::free_space(dir)) {
         return Ok((commit(suite, weights, params, split, None, progress)?, None));
     }
     let mut file = AtomicFile::create_cold(&dir.join(CODEWORD_FILE))?;
@@ -172,4 +171,38 @@ pub fn rebuild_cache(
             false => cache.note(&key.weights).into_iter().collect(),
         },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_codeword_is_kept_unasked_where_there_is_room_for_three() {
+        for (cache, free, kept) in [
+            (CodewordCache::Auto, Some(300), true),
+            (CodewordCache::Auto, Some(299), false),
+            (CodewordCache::Auto, None, true),
+            (CodewordCache::Full, Some(0), true),
+            (CodewordCache::None, Some(1000), false),
+        ] {
+            assert_eq!(cache.keeps(100, free), kept, "{cache:?}, {free:?} free");
+        }
+    }
+
+    /// Whoever chose is not told why.
+    #[test]
+    fn a_codeword_that_is_not_kept_unasked_is_explained() {
+        let params = CommitmentParams {
+            tiles: 5,
+            log_message: 13,
+            log_blowup: 1,
+        };
+        let note = CodewordCache::Auto.note(&params).unwrap_or_default();
+        assert!(note.contains("--codeword-cache full"), "{note}");
+        assert_eq!(
+            [CodewordCache::Full, CodewordCache::None].map(|cache| cache.note(&params)),
+            [None, None]
+        );
+    }
 }

@@ -5,7 +5,7 @@ use std::simd::{u16x8, u32x8, u64x8};
 
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 
-use super::{reduce, Coordinates, BLOCK, GROUP, SHORT_PRODUCTS};
+use super::folded::{reduce, Coordinates, BLOCK, GROUP, SHORT_PRODUCTS};
 use crate::column::Cells;
 use crate::field;
 

@@ -6,7 +6,7 @@ use std::simd::{u16x16, u64x8};
 use stwo::core::fields::m31::BaseField;
 use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
 
-use super::{reduce, Coordinates, GROUP, SHORT_PRODUCTS};
+use super::folded::{reduce, Coordinates, GROUP, SHORT_PRODUCTS};
 use crate::column::Cells;
 use crate::field::{self, even, odd, Words, SIMD_LANES};
 

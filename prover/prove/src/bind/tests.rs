@@ -2,6 +2,7 @@
 
 use num_traits::Zero;
 
+use super::folded::SHORT_PRODUCTS;
 use super::*;
 use crate::column::Column;
 use proptest::prelude::*;

@@ -5,10 +5,9 @@ use std::arch::x86_64::*;
 
 use super::super::{Activations, LimbSums, Plane, BLOCK, PLANE_BLOCKS, SIMD_LANES, TERMS};
 use super::vector::{Products, Vector};
-use super::CACHE_LINE;
 
 /// Vectors of a block.
-const VECTORS: usize = BLOCK / CACHE_LINE;
+const VECTORS: usize = BLOCK / __m512i::BYTES;
 /// Blocks whose sums are folded together.
 const FOLDED: usize = 4;
 
@@ -41,7 +40,7 @@ pub(super) unsafe fn multiply<const PLANES: usize>(
                 for (plane, next) in tile.iter().zip(next).rev() {
                     own = own.map(|sum| _mm512_slli_epi32::<8>(sum));
                     for x in 0..VECTORS {
-                        let place = (first + at) * BLOCK + CACHE_LINE * x;
+                        let place = (first + at) * BLOCK + __m512i::BYTES * x;
                         // Bytes of four inputs of one output side by side.
                         let weights = __m512i::load(plane.as_ptr().add(place)).transpose();
                         _mm_prefetch::<_MM_HINT_T0>(next.as_ptr().add(place).cast());
