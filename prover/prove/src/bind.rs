@@ -9,8 +9,8 @@ mod slabs;
 
 use num_traits::One;
 use rayon::prelude::*;
-use stwo::core::fields::m31::{BaseField, P};
-use stwo::core::fields::qm31::{SecureField, SECURE_EXTENSION_DEGREE};
+use stwo::core::fields::m31::BaseField;
+use stwo::core::fields::qm31::SecureField;
 use tessera_circuits::mle;
 use tessera_circuits::scalar::Scalar;
 

@@ -1,6 +1,7 @@
 //! Sums of products against their definitions, on any cells and on the largest.
 
 use num_traits::Zero;
+use stwo::core::fields::m31::P;
 
 use super::folded::SHORT_PRODUCTS;
 use super::*;
