@@ -140,7 +140,7 @@ pub fn multiply(isa: Isa, tiles: &[&[Plane]], ahead: usize, a: &Activations, fir
 }
 
 /// Adds to `sums` the products of tiles, which have the inputs of in-block `block` and the outputs of one sum after the other, and the only
-/// row of activations. Tiles and sums are as those of [`multiply`], and as exact. `next` is the tile that is likely to be next.
+/// row of activations. Planes, bytes and wrapping sums are as in [`multiply`]. The caller reads tile `next` after these, so it is fetched meanwhile.
 ///
 /// # Panics
 /// If the activations are not a single row, if they have no such block, if there are not as many tiles as sums, if `isa` is not available,

@@ -124,7 +124,7 @@ pub fn bind_trailing(tables: &[Cells<'_>], point: &[SecureField]) -> Vec<SecureF
     rows.map(row).collect()
 }
 
-/// What the offsets of cells add to a sum of one cell of every table times a factor.
+/// Computes how much the offsets of cells add to a sum that takes one cell of every table, times the table's factor.
 fn offset<'a>(terms: impl IntoIterator<Item = (Cells<'a>, SecureField)>) -> SecureField {
     let own = |(table, factor): (Cells<'_>, _)| factor * BaseField::from_u32_unchecked(table.offset());
     terms.into_iter().map(own).sum()
@@ -186,7 +186,7 @@ pub fn dot(a: &[SecureField], b: &[SecureField]) -> SecureField {
     sum.packed().total() + <SecureField as Scalar>::dot(a_rest, b_rest)
 }
 
-/// The same of vectors of entries.
+/// Computes [`dot`] of entries that are sixteen to a vector.
 pub fn dot_packed(a: &[Packed], b: &[Packed]) -> SecureField {
     let mut sum = Sum::ZERO;
     a.iter().zip(b).for_each(|(a, b)| sum.add(*a, *b));

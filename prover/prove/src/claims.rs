@@ -349,7 +349,7 @@ impl Entries {
 /// Rows of a table, which are multiplied with the entries of several products.
 struct Rows {
     entries: Vec<K>,
-    /// The same sixteen to a vector, where rows fill vectors.
+    /// The entries sixteen to a vector; empty where a row does not fill its vectors.
     packs: Vec<Packed>,
     length: usize,
 }

@@ -17,9 +17,9 @@ use tessera_kernels::weights::{multiply, multiply_row, Activations, Isa, LimbSum
 
 /// Tiles that are not worth sharing between threads.
 const MIN_TILES: usize = 16;
-/// A matrix is wide if every thread has so many out-blocks,
+/// Out-blocks for every thread from which on a matrix is wide: shares differ by one of them.
 const WIDE: usize = 8;
-/// or if sums of its own for every thread would have so many, which takes longer to add up than shares that differ by a block.
+/// Out-blocks of the sums of all threads from which on a matrix is wide, too, because adding the sums up would take longer.
 const MANY: usize = 1 << 10;
 /// Pieces of a row begin with a block.
 const _: () = assert!(PIECE.is_multiple_of(SIMD_LANES));
@@ -115,8 +115,8 @@ fn multiply_piece(model: &QuantisedModel, m: &Matmul, piece: &Piece, a: &Activat
     });
 }
 
-/// Adds the products of a matrix and a single row to its sums, by out-block. Every thread reads tiles in the order of the file: of a wide
-/// matrix those of some outputs, of another one an equal share of all tiles, for which it has sums of its own.
+/// Adds the products of a matrix and a single row to its sums, by out-block. Every thread reads tiles in the order of the file. In a wide
+/// matrix, threads share the outputs. In any other they share the tiles equally, and each thread adds up sums that are added at the end.
 fn multiply_in_order<const PLANES: usize>(model: &QuantisedModel, m: &Matmul, a: &Activations, sums: &mut [LimbSums]) {
     let (isa, threads) = (Isa::best(), rayon::current_num_threads());
     let all: &[[Plane; PLANES]] = model.weights.all().as_chunks().0.as_chunks().0;

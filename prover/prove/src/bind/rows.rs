@@ -34,7 +34,7 @@ impl RowSums {
         }
     }
 
-    /// The same of whole rows of cells of sixteen bits, whose products are folded later.
+    /// Adds whole rows of cells of sixteen bits, as [`Self::add`] does, but folds later: many of their products fit 64 bits.
     #[inline(always)]
     fn add_short(&mut self, tables: [(&[u16], u16); GROUP], from: [usize; GROUP], weights: &[Coordinates; GROUP]) {
         if self.short > SHORT_PRODUCTS - GROUP {

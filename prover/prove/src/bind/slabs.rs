@@ -75,7 +75,7 @@ impl Sums {
         }
     }
 
-    /// The same of cells that are vectors as `vector` says, of whose products `FEW` fit 64 bits.
+    /// Adds the cells of a slab as [`Self::add_slab`] does. `vector` makes a vector of sixteen of them, and `FEW` products with it fit 64 bits.
     #[inline(always)]
     fn add_vectors<const FEW: usize, T: Copy + Default>(
         &mut self,
