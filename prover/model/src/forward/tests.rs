@@ -539,3 +539,29 @@ fn fixture_size_witness_is_consistent() {
     println!("64 rows with witness: {:?}", clock.elapsed());
     assert_eq!(witness.logits.len(), 64 * model.config.vocab);
 }
+
+/// Threads share the tiles of a matrix for a single row, in parts that begin anywhere in a row of tiles.
+#[test]
+fn rows_alone_have_the_logits_of_rows_together() {
+    let config = ModelConfig {
+        hidden: 320,
+        ff: 1088,
+        layers: 1,
+        ..fixture_size_config()
+    };
+    for format in [WeightFormat::Int8, WeightFormat::Int16] {
+        let model = random_model(config.clone(), format, 4);
+        let ids = random_ids(&model.config, 3, 4);
+        let together = ForwardState::new(&model).run(&ids, None).expect("a text");
+        for threads in [1, 3, 4] {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+            let alone = pool.expect("a pool").install(|| {
+                let mut state = ForwardState::new(&model);
+                ids.iter()
+                    .flat_map(|id| state.run(&[*id], None).expect("a row"))
+                    .collect::<Vec<_>>()
+            });
+            assert!(alone == together, "{format:?}, {threads} threads");
+        }
+    }
+}
